@@ -108,7 +108,7 @@ def presented(rows: int, repeats: int) -> dict[str, float]:
             errors["presented"].append(table.published - truth)
             if len(table.columns) == 3:
                 errors["presented, 3-way"].append(table.published - truth)
-            hit = np.ravel(np.asarray(table.confidence_interval().contains(truth)))
+            hit = np.ravel(np.asarray(table.noise_interval().contains(truth)))
             inside += hit.tolist()
             zeros += hit[np.ravel(truth) == 0].tolist()
     return {
@@ -180,7 +180,7 @@ def synthetic(rows: int, mu: float, repeats: int = 100) -> dict[str, float]:
             results = np.array([ask(counts) for counts in drawn.counts])
             error = math.sqrt((1 + 1 / results.size) * results.var(ddof=1))
             found = SyntheticEstimate(float(results.mean()), error, tuple(results.tolist()))
-            hits[name] += bool(found.confidence_interval().contains(ask(population)))
+            hits[name] += bool(found.population_interval().contains(ask(population)))
     return {name: hit / repeats for name, hit in hits.items()}
 
 

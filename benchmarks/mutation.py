@@ -53,7 +53,7 @@ SHOWN = ("errors.py", "postgres_journal.py")
 """Files of ``core/`` that put things into words; and the journal on a server, which tests run on one."""
 SKIPPED = {
     "__repr__", "__str__", "facts", "heading", "to_dict", "to_html", "_repr_html_", "parameters", "standard_error",
-    "expected_error", "confidence_interval", "sentence", "_why_not", "mse", "__html__", "_explained",
+    "error_95", "noise_interval", "sentence", "_why_not", "mse", "__html__", "_explained",
 }  # fmt: skip
 """Functions of ``core/`` that show things, put them into words or plan."""
 

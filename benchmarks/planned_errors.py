@@ -39,8 +39,8 @@ EXPECTED = Scenario(
     },
 )
 ASKED: dict[str, dict[str, Any]] = {
-    "quality": {"columns": ["age", "arm"]},
-    "left_out": {"columns": ["age"], "by": ["arm"]},
+    "usable_values": {"columns": ["age", "arm"]},
+    "dropped_rows": {"columns": ["age"], "by": ["arm"]},
     "count": {"by": ["arm"]},
     "sum": {"column": "spend", "by": ["arm"]},
     "mean": {"column": "spend", "by": ["arm"]},

@@ -47,11 +47,11 @@ def measure() -> dict[str, tuple[float, float]]:
         ledger = Ledger(Path(folder) / "bench.ledger", PureDP(1000.0))
         session = Session(rows, Schema(columns={}), ledger=ledger)
         session.count(PureDP(0.001))  # opens the data
-        fresh = _median(lambda i: session.count(PureDP(0.001), request=f"first {i}"))
-        again = _median(lambda i: session.count(PureDP(0.001), request=f"first {i}"))
+        fresh = _median(lambda i: session.count(PureDP(0.001), name=f"first {i}"))
+        again = _median(lambda i: session.count(PureDP(0.001), name=f"first {i}"))
         _fill(ledger, RELEASES)
-        late = _median(lambda i: session.count(PureDP(0.001), request=f"last {i}"))
-        repeated = _median(lambda i: session.count(PureDP(0.001), request=f"first {i}"))
+        late = _median(lambda i: session.count(PureDP(0.001), name=f"last {i}"))
+        repeated = _median(lambda i: session.count(PureDP(0.001), name=f"first {i}"))
     return {"new request": (fresh, late), "repeated request": (again, repeated)}
 
 

@@ -44,7 +44,7 @@ def main(path: str, repeats: int = 3) -> None:
             errors = table.published - truth
             squares += float((errors**2).sum())
             absolute += float(np.abs(errors).sum())
-            inside += int(np.sum(table.confidence_interval().contains(truth)))
+            inside += int(np.sum(table.noise_interval().contains(truth)))
             cells += truth.size
     figures: dict[str, object] = {
         "RMSE of a cell": math.sqrt(squares / cells),

@@ -17,7 +17,7 @@ def main() -> None:
         errors = []
         for limit in limits:
             moved = Mean(bounds=(0, limit)).sensitivity(n=ROWS, neighbours=Neighbours.REPLACE_ONE)
-            errors.append(float(Laplace.calibrate(PureDP(epsilon), moved).expected_error(0.95)))
+            errors.append(float(Laplace.calibrate(PureDP(epsilon), moved).error(0.95)))
         found = 1 - PureDP(epsilon).tradeoff(0.05)
         print(f"{epsilon:>5}" + "".join(f"{error:>18,.0f}" for error in errors) + f"{found:>11.0%} ")
     print("\nattacker: how often somebody with 5 % false alarms recognises a person, at most\n")

@@ -66,14 +66,14 @@ nulls = 0
 name = "impressions"
 title = "Impressions"
 ask = "count"
-share = 1
+weight = 1
 
 [[release]]
 name = "impressions-by-arm"
 title = "Impressions by layout"
 ask = "count"
 by = ["arm"]
-share = 1
+weight = 1
 
 [[release]]
 name = "click-rate"
@@ -83,8 +83,8 @@ column = "clicked"
 label = 1
 by = ["arm"]
 expected_rows = 190000
-expected_share = 0.1
-share = 1
+expected_proportion = 0.1
+weight = 1
 
 [[release]]
 name = "spend-per-device"
@@ -93,9 +93,9 @@ ask = "mean"
 column = "spend"
 by = ["arm"]
 unit_sum = { low = 0, high = 60, grid = 0.01 }
-spread = true
+variance = true
 expected_rows = 33000
-share = 4
+weight = 4
 
 [[release]]
 name = "layouts"
@@ -106,7 +106,7 @@ by = "arm"
 unit_sum = { low = 0, high = 60, grid = 0.01 }
 spread = 5.0
 expected_rows = 33000
-share = 3
+weight = 3
 
 [[release]]
 name = "spend-quantiles"
@@ -116,14 +116,14 @@ column = "spend"
 probabilities = [0.5, 0.75, 0.9, 0.99]
 unit_sum = { low = 0, high = 60, grid = 0.01 }
 recursive = true
-share = 2
+weight = 2
 
 [[release]]
 name = "age-by-region"
 title = "Impressions by age band and region"
 ask = "table"
 columns = ["age_band", "region"]
-share = 2
+weight = 2
 
 [[release]]
 name = "clicks-by-arm"
@@ -132,7 +132,7 @@ ask = "independence"
 columns = ["arm", "clicked"]
 total = 1
 expected_rows = 33000
-share = 3
+weight = 3
 
 [[release]]
 name = "age-alike"
@@ -142,7 +142,7 @@ column = "age_band"
 by = "arm"
 total = 1
 expected_rows = 33000
-share = 2
+weight = 2
 """
 
 

@@ -662,7 +662,7 @@ def spending(function: Any) -> Finding:
 def _() -> Finding:
     def late(exact: Exact, mechanism: Any, *, ledger: Ledger, request: str | None = None) -> Any:
         value = mechanism.draw(exact.value)
-        release(exact, Laplace(mechanism.scale), ledger=ledger, request=request)
+        release(exact, Laplace(mechanism.scale), ledger=ledger, name=request)
         return SimpleNamespace(value=value)
 
     return spending(late)

@@ -174,7 +174,7 @@ def _() -> Finding:
         def ask(self, question: Any, request: str | None = None) -> Any:
             return super().ask(question, None)
 
-    return asked(Faulty, lambda s: s.count(PureDP(0.5), request="r"), ROWS, repeats=True)
+    return asked(Faulty, lambda s: s.count(PureDP(0.5), name="r"), ROWS, repeats=True)
 
 
 @fault("a session that returns another answer to a request, without a charge")
@@ -184,7 +184,7 @@ def _() -> Finding:
             answer = super().ask(question, request)
             return replace(answer, value=question.measurement.mechanism.draw(self.exact(question).value))
 
-    return asked(Faulty, lambda s: s.count(PureDP(0.5), request="r"), ROWS, repeats=True)
+    return asked(Faulty, lambda s: s.count(PureDP(0.5), name="r"), ROWS, repeats=True)
 
 
 THREE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=3)

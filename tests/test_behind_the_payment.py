@@ -27,11 +27,11 @@ from discreet import (
     Ledger,
     PoissonSample,
     PrivacyUnit,
+    PrivateLabels,
     PureDP,
     Related,
     Schema,
     Session,
-    Unlisted,
 )
 from discreet.core.errors import InvalidParameter, ReleaseFailed, SourceError
 from discreet.questions import CountQuestion, ProportionQuestion, SumQuestion
@@ -66,11 +66,11 @@ def test_rows_that_cannot_be_read_are_paid_for_and_say_the_same_words(tmp_path):
         (tmp_path / "bad2.csv").write_text("x\n1\n2,3\n")
         asked = session(str(path), Schema(columns={"x": Bounds(0, 10, grid=1)}))
         with pytest.raises(ReleaseFailed) as failure:
-            asked.mean("x", PureDP(1.0), request="m")
+            asked.mean("x", PureDP(1.0), name="m")
         words.add(str(failure.value))
         assert asked.ledger.spent() == PureDP(1.0)
         with pytest.raises(ReleaseFailed):
-            asked.mean("x", PureDP(1.0), request="m")
+            asked.mean("x", PureDP(1.0), name="m")
         assert asked.ledger.spent() == PureDP(1.0)  # an outage is paid for once
         with pytest.raises(SourceError, match=r"line [23] "):
             asked.check_source()
@@ -170,14 +170,14 @@ def test_released_labels_are_text_whatever_others_hold(make):
     found = []
     for more in ([], ["n/a"]):
         values = [*CITIES, *more] if make is pd.DataFrame or not more else [*map(str, CITIES), *more]
-        asked = session(make({"city": values}), Schema(columns={"city": Unlisted()}), ApproxDP(10.0, 1e-3))
-        found.append(asked.groups("city", ApproxDP(5.0, 1e-4)).labels)
+        asked = session(make({"city": values}), Schema(columns={"city": PrivateLabels()}), ApproxDP(10.0, 1e-3))
+        found.append(asked.common_labels("city", ApproxDP(5.0, 1e-4)).labels)
     assert found == [("1", "2"), ("1", "2")]
 
 
 def test_released_labels_declare_a_column_of_numbers():
-    asked = session(pd.DataFrame({"city": CITIES}), Schema(columns={"city": Unlisted()}), ApproxDP(100.0, 1e-3))
-    found = asked.groups("city", ApproxDP(5.0, 1e-4))
+    asked = session(pd.DataFrame({"city": CITIES}), Schema(columns={"city": PrivateLabels()}), ApproxDP(100.0, 1e-3))
+    found = asked.common_labels("city", ApproxDP(5.0, 1e-4))
     counts = asked.declaring(city=found.categories()).count(ApproxDP(50.0, 1e-4), by="city")
     assert counts.value.tolist() == [500, 400]
 
@@ -374,10 +374,10 @@ def test_spark_answers_for_texts_that_are_no_text_and_for_long_ones(spark, tmp_p
         asked = session(str(tmp_path / "rows.parquet"), schema, engine=spark)
         assert asked.count(SHARP).value == 2
         assert asked.count(SHARP, by="g").value.tolist() == [0, 0]
-    unlisted = Schema(columns={"g": Unlisted()})
+    unlisted = Schema(columns={"g": PrivateLabels()})
     asked = session(str(tmp_path / "rows.parquet"), unlisted, ApproxDP(10.0, 1e-3), engine=spark)
     with suppress(ReleaseFailed):  # paid for, and without a word of the text
-        asked.groups("g", ApproxDP(5.0, 1e-4))
+        asked.common_labels("g", ApproxDP(5.0, 1e-4))
     assert asked.ledger.spent().epsilon == 5.0
 
 

@@ -486,7 +486,7 @@ def test_release_end_to_end():
     assert 0 <= noisy.value <= 1
     assert noisy.guarantee.epsilon <= 1.0
     assert ledger.remaining().epsilon >= 1.0
-    low, high = noisy.confidence_interval(0.95)
+    low, high = noisy.noise_interval(0.95)
     assert low <= noisy.value <= high
     assert type(noisy).from_json(noisy.to_json()).mechanism == made
 

@@ -153,7 +153,7 @@ def test_interval_covers_exactly_at_its_level(bounds, scale, level):
 def test_clamped_interval_covers(truth):
     made = BoundaryInflatedLaplace(scale=0.3, bounds=(0, 1))
     draws = made.law(truth).sample(40_000, rng=2)
-    low, high = made.confidence_interval(draws, 0.9)
+    low, high = made.noise_interval(draws, 0.9)
     covered = np.mean((low <= truth) & (truth <= high))
     assert covered >= 0.9 - 5 * math.sqrt(0.09 / 40_000)
 
@@ -180,7 +180,7 @@ def test_boundary_inflated_counts_no_more_than_the_domain():
 
 def test_expected_error_holds_at_the_worst_truth():
     for made in (BoundedLaplace(scale=0.1, bounds=(0, 1)), BoundaryInflatedLaplace(scale=0.1, bounds=(0, 1))):
-        error = made.expected_error(0.9)
+        error = made.error(0.9)
         inside = [made.law(t).cdf(t + error) - made.law(t).cdf(t - error - 1e-12) for t in np.linspace(0, 1, 21)]
         assert min(inside) == pytest.approx(0.9, abs=1e-9)
 

@@ -209,7 +209,7 @@ def test_release_and_read_back():
     each = Sensitivity(linf=1.0, dimension=3)
     found = release(Exact([1.0, 2.0, 3.0], each), BoxNoise.calibrate(PureDP(1.0), each), ledger=ledger)
     assert found.guarantee == PureDP(1.0)
-    low, high = found.confidence_interval()
+    low, high = found.noise_interval()
     assert (low < found.value).all()
     assert (found.value < high).all()
     again = Release.from_json(found.to_json())

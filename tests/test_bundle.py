@@ -60,7 +60,7 @@ name = "age"
 title = "Mean age"
 ask = "mean"
 column = "age"
-spread = true
+variance = true
 epsilon = 1.0
 
 [[release]]

@@ -53,7 +53,7 @@ def test_arms_of_ids_and_with_partitions():
     people = Schema(columns=ARMS.columns, unit=PrivacyUnit("id"))
     session = Session(table(np.random.default_rng(2), 20_000), people, ledger=":memory:", budget=GaussianDP(2.0))
     found = session.compare_arms("y", by="arm", guarantee=GaussianDP(1.0), method="noise_aware", partitions=100)
-    assert found["wide", "old"].confidence_interval().contains(1.0)
+    assert found["wide", "old"].population_interval().contains(1.0)
     assert ArmComparisons.from_dict(found.to_dict()).to_dict() == found.to_dict()
 
 
@@ -96,7 +96,7 @@ def test_a_plan_file_asks_it(tmp_path):
     (tmp_path / "plan.toml").write_text(
         'title = "Layouts"\n[source]\npath = "rows.parquet"\n[budget]\nepsilon = 1.0\n'
         '[schema.columns.arm]\ncategories = ["old", "new", "wide"]\n[schema.columns.y]\nlow = 0\nhigh = 20\ngrid = 1\n'
-        '[[release]]\nname = "layouts"\nask = "compare_arms"\ncolumn = "y"\nby = "arm"\nshare = 1\n'
+        '[[release]]\nname = "layouts"\nask = "compare_arms"\ncolumn = "y"\nby = "arm"\nweight = 1\n'
     )
     job = Job(tmp_path / "plan.toml")
     job.run()
@@ -157,7 +157,7 @@ def test_zero_inflated_outcomes_fall_back_to_direct_and_cover():
             outcomes(), outcomes(), bounds=(0, 50_000), guarantee=PureDP(50.0), partitions=800, censor=(0.1, 0.1),
             method="noise_aware", rng=rng,
         )  # fmt: skip
-        covered += found.confidence_interval().contains(0.0)
+        covered += found.population_interval().contains(0.0)
         direct += found.method == "direct"
         assert (found.method == "direct") == any("contradict" in note for note in found.notes)
     assert direct >= 20
@@ -170,8 +170,8 @@ def test_certified_methods_place_by_moments_under_their_own_names(name):
     a, b = rng.normal(5.02, 1, 200_000), rng.normal(5, 1, 200_000)
     found = compare_means(a, b, bounds=(0, 10), guarantee=PureDP(5.0), partitions=100, method=name, rng=1)
     assert found.method == name
-    assert found.confidence_interval().width < 0.03  # 7.47 where quantiles of 100 values place the interval
-    assert found.confidence_interval(0.9999).contains(float(a.mean() - b.mean()))
+    assert found.population_interval().width < 0.03  # 7.47 where quantiles of 100 values place the interval
+    assert found.population_interval(0.9999).contains(float(a.mean() - b.mean()))
 
 
 def test_without_noise_the_joint_test_is_welchs():

@@ -26,7 +26,7 @@ from discreet import (
     PureDP,
     Sensitivity,
     ZeroConcentratedDP,
-    compose_profiles,
+    compose_curves,
     release,
 )
 from discreet.core.errors import InvalidParameter, NoConversion
@@ -144,7 +144,7 @@ def test_it_is_not_gaussian_dp():
 
 def test_composition_is_the_convolution_of_losses():
     one, pair = DiscreteGaussianProfile(4, [1]), DiscreteGaussianProfile(4, [1, 1])
-    composed = compose_profiles([one, one])
+    composed = compose_curves([one, one])
     for epsilon in (0.0, 0.2, 0.6, 2.0):
         assert composed.delta_at(epsilon) == pytest.approx(pair.delta_at(epsilon), rel=1e-6)
         assert composed.delta_at(epsilon) == pytest.approx(brute_force(2.0, (1, 1), epsilon), rel=5e-3)
@@ -243,7 +243,7 @@ def test_fractions_are_rounded_and_large_numbers_stay_exact():
 
 def test_intervals_are_whole_and_cover():
     for scale, level in itertools.product((0.3, 1.0, 5.0), (0.5, 0.9, 0.95, 0.999)):
-        low, high = DiscreteGaussian(scale).confidence_interval(10.0, level)
+        low, high = DiscreteGaussian(scale).noise_interval(10.0, level)
         law, reach = DiscreteGaussianLaw(0, scale), high - 10
         assert low == int(low)
         assert law.cdf(reach) - law.cdf(-reach - 1) >= level - 1e-10
@@ -309,7 +309,7 @@ def test_a_presented_count_is_whole_and_lies_in_its_interval():
         held = 0
         for seed in range(200):
             found = release(exact, mechanism, rng=seed)
-            low, high = found.confidence_interval()
+            low, high = found.noise_interval()
             assert found.value == int(found.value) == max(found.measured, 0)
             assert 0 <= low <= found.value <= high
             held += low <= truth <= high
@@ -325,7 +325,7 @@ def test_a_presented_table_is_whole_and_covers():
     for seed in range(300):
         found = release(exact, noise, rng=seed)
         for estimate, truth in ((found.counts(), counts), (found.margin("a"), counts.sum(axis=1))):
-            interval = estimate.confidence_interval()
+            interval = estimate.noise_interval()
             assert (estimate.estimate == np.floor(estimate.estimate)).all()
             assert ((interval.low <= estimate.estimate) & (estimate.estimate <= interval.high)).all()
             covered = int(((interval.low <= truth) & (truth <= interval.high)).sum())

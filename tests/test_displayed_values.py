@@ -13,7 +13,7 @@ def little(name):
     """So little budget that noise hides nearly everything."""
     if name in SEQUENCES:
         return GaussianDP(0.02)
-    return ApproxDP(0.02, 1e-7) if name == "groups" else PureDP(0.02)
+    return ApproxDP(0.02, 1e-7) if name == "common_labels" else PureDP(0.02)
 
 
 def session(name):

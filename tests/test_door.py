@@ -180,7 +180,7 @@ def test_a_run_that_fails_after_a_draw_is_not_repeated_for_the_same_money(ledger
     with pytest.raises(ReleaseFailed):  # no ledger holds an infinite number
         ask(writing=written[fails])
     for work in (run, lambda *_: [1.0]):
-        with pytest.raises(InvalidParameter, match="request = 'r': failed after its noise was drawn"):
+        with pytest.raises(InvalidParameter, match="name = 'r': failed after its noise was drawn"):
             ask(work)
     assert len(drawn) == 1
     assert ledger.remaining() == PureDP(1.0)
@@ -207,7 +207,7 @@ def test_private_bounds_of_text_behind_a_filter_are_answered():
     columns = {"a": Bounds(0, 4, grid=1), "x": PrivateBounds(0, 1, epsilon=1.0)}
     schema = Schema(columns=columns, where=Formula("a > 0"))
     session = Session(rows, schema, ledger=Ledger(":memory:", budget=PureDP(2.0)))
-    assert 0 <= session.mean("x", PureDP(1.0), request="r").mean <= 1
+    assert 0 <= session.mean("x", PureDP(1.0), name="r").mean <= 1
     assert session.ledger.remaining().epsilon == 0
 
 
@@ -331,15 +331,15 @@ def test_a_stored_answer_belongs_to_the_whole_question():
     columns = {name: Bounds(0, 10, grid=1) for name in ("x", "y")}
     rows = pa.table({"x": [1] * 500, "y": [9] * 500})
     session = Session(rows, Schema(columns=columns), ledger=":memory:", budget=PureDP(10.0))
-    first = session.mean("x", PureDP(1.0), request="r")
-    assert session.mean("x", PureDP(1.0), request="r").value.tolist() == first.value.tolist()
+    first = session.mean("x", PureDP(1.0), name="r")
+    assert session.mean("x", PureDP(1.0), name="r").value.tolist() == first.value.tolist()
     with pytest.raises(InvalidParameter, match="used for a different release"):
-        session.mean("y", PureDP(1.0), request="r")
+        session.mean("y", PureDP(1.0), name="r")
     with pytest.raises(InvalidParameter, match="used for a different release"):
-        session.mean("x", PureDP(0.5), request="r")
+        session.mean("x", PureDP(0.5), name="r")
     wider = Session(rows, Schema(columns={**columns, "x": Bounds(0, 20, grid=1)}), ledger=session.ledger)
     with pytest.raises(InvalidParameter, match="used for a different release"):
-        wider.mean("x", PureDP(1.0), request="r")
+        wider.mean("x", PureDP(1.0), name="r")
     assert session.ledger.remaining() == PureDP(9.0)
 
 
@@ -347,8 +347,8 @@ def test_what_a_plan_expects_is_no_part_of_the_question():
     rows = pa.table({"x": [1] * 500})
     schema = Schema(columns={"x": Bounds(0, 10, grid=1)})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
-    first = session.mean("x", PureDP(1.0), request="r")
-    again = session.mean("x", PureDP(1.0), request="r", expected_rows=500, expected_mean=1.0)
+    first = session.mean("x", PureDP(1.0), name="r")
+    again = session.mean("x", PureDP(1.0), name="r", expected_rows=500, expected_mean=1.0)
     assert again.release_id == first.release_id
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet import ApproxDP, Bounds, Categories, GaussianDP, PureDP, Schema, Session, Unlisted
+from discreet import ApproxDP, Bounds, Categories, GaussianDP, PrivateLabels, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.plans.job import Job
 from discreet.questions import asked
@@ -20,15 +20,15 @@ SCHEMA = Schema(
         "band": Categories(["young", "old"]),
         "spend": Bounds(0, 50, grid=0.5),
         "age": Bounds(10, 90, grid=1),
-        "city": Unlisted(),
+        "city": PrivateLabels(),
         "shop": Categories(["east", "west", "north"]),
     }
 )
 
 
-NOT_PURE = {"groups": ApproxDP(1.0, 1e-7), "running_total": GaussianDP(1.0)}
+NOT_PURE = {"common_labels": ApproxDP(1.0, 1e-7), "running_total": GaussianDP(1.0)}
 """What ε alone cannot pay for."""
-BUDGETS = {"groups": ApproxDP(2.0, 2e-7), "running_total": GaussianDP(2.0)}
+BUDGETS = {"common_labels": ApproxDP(2.0, 2e-7), "running_total": GaussianDP(2.0)}
 SEQUENCES = ("running_total",)
 """What is charged period by period, so that the first of them costs less than the guarantee of all."""
 
@@ -48,8 +48,8 @@ def paid_once(name, left):
 
 ASKED = {
     "profile": {"columns": ["spend", "city"]},
-    "quality": {"columns": ["age", "arm"]},
-    "left_out": {"columns": ["age"], "by": ["arm"]},
+    "usable_values": {"columns": ["age", "arm"]},
+    "dropped_rows": {"columns": ["age"], "by": ["arm"]},
     "count": {"by": ["arm"]},
     "sum": {"column": "spend", "by": ["arm"]},
     "running_total": {"over": "shop", "period": "east", "column": "spend"},
@@ -75,7 +75,7 @@ ASKED = {
     "compare_means": {"column": "spend", "by": "arm", "expected_rows": 400, "spread": 8.0},
     "compare_arms": {"column": "spend", "by": "shop", "expected_rows": 400, "spread": 8.0},
     "clusters": {"columns": ["spend", "age"], "n_clusters": 2, "expected_rows": 400},
-    "groups": {"column": "city"},
+    "common_labels": {"column": "city"},
     "distinct": {"column": "band", "by": ["arm"]},
 }
 
@@ -98,7 +98,7 @@ def test_no_question_is_forgotten():
     """Every question has its named method, with its own signature, and a form for each setting."""
     assert {kind.ask for kind in asked().values()} == set(ASKED)
     session = Session("no-such-file.parquet", SCHEMA, ledger=":memory:", budget=PureDP(1.0))
-    told = {"guarantee", "contribution", "request", "epsilon", "delta", "rho", "mu"}
+    told = {"guarantee", "contribution", "name", "epsilon", "delta", "rho", "mu"}
     for name, kind in asked().items():
         own = [one for one in inspect.signature(kind).parameters.values() if one.name != "schema"]
         for asking in (session, session.plan, session.by("arm")):
@@ -113,7 +113,7 @@ def test_a_plan_costs_nothing_and_says_what_is_read(name):
     planned = getattr(session.plan, name)(guarantee=guarantee(name), **ASKED[name])
     assert isinstance(planned, Plan)
     assert planned.guarantee.within(guarantee(name))
-    assert planned.expected_error > (-1 if name == "mode" else 0)  # the right label, in 95 of 100 runs
+    assert planned.error_95 > (-1 if name == "mode" else 0)  # the right label, in 95 of 100 runs
     assert paid_once(name, planned.remaining_after)
     assert planned.read in str(planned)
     json.dumps(planned.to_dict(), allow_nan=False)
@@ -124,14 +124,14 @@ def test_a_plan_costs_nothing_and_says_what_is_read(name):
 def test_asked_twice_and_paid_once(name, tmp_path):
     ledger = tmp_path / "ledger.sqlite"
     first = Session(rows(), SCHEMA, ledger=ledger, budget=budget(name))
-    answer = getattr(first, name)(guarantee=guarantee(name), request="mine", **ASKED[name])
+    answer = getattr(first, name)(guarantee=guarantee(name), name="mine", **ASKED[name])
     again = Session("no-such-file.parquet", SCHEMA, ledger=ledger)  # a stored answer needs no data
-    repeated = getattr(again, name)(guarantee=guarantee(name), request="mine", **ASKED[name])
+    repeated = getattr(again, name)(guarantee=guarantee(name), name="mine", **ASKED[name])
     assert json.dumps(repeated.to_dict()) == json.dumps(answer.to_dict())
     assert paid_once(name, again.ledger.remaining())
     assert str(repeated) == str(answer)
     with pytest.raises(InvalidParameter, match="different release"):
-        getattr(first, name)(guarantee=guarantee(name).split(2)[0], request="mine", **ASKED[name])
+        getattr(first, name)(guarantee=guarantee(name).split(2)[0], name="mine", **ASKED[name])
     assert paid_once(name, again.ledger.remaining())
 
 
@@ -243,7 +243,8 @@ def test_a_plan_file_asks_for_groups(tmp_path):
     head = PLAN.replace("epsilon = 30.0", "epsilon = 2.0\ndelta = 2e-7")
     text = (
         head
-        + '\n[schema.columns.city]\nunlisted = true\n\n[[release]]\nname = "cities"\nask = "groups"\ncolumn = "city"\n'
+        + "\n[schema.columns.city]\nunlisted = true\n"
+        + '\n[[release]]\nname = "cities"\nask = "common_labels"\ncolumn = "city"\n'
     )
     path = tmp_path / "plan.toml"
     path.write_text(text)

@@ -59,7 +59,7 @@ def test_a_planned_run_is_a_frame_and_a_plot(run):
     plan = Job(next(run.results.parent.parent.glob("*.toml"))).plan()
     assert isinstance(plan, JobPlan)
     assert plan.to_pandas()["release"].tolist() == [*ASKS, "medians"]
-    assert plan.to_pandas()["expected_error"].notna().all()
+    assert plan.to_pandas()["error_95"].notna().all()
     assert "vconcat" in plan.plot().to_dict()
 
 

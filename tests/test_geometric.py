@@ -23,7 +23,7 @@ from discreet import (
     PureDP,
     Sensitivity,
     ZeroConcentratedDP,
-    compose_profiles,
+    compose_curves,
     release,
 )
 from discreet.core.errors import InvalidParameter
@@ -133,7 +133,7 @@ def test_many_losses_are_bounded_by_two():
 
 def test_composition_is_the_exact_convolution():
     two, pair = GeometricProfile(0.5, [1]), GeometricProfile(0.5, [1, 1])
-    composed = compose_profiles([two, two])
+    composed = compose_curves([two, two])
     for epsilon in (0.0, 0.2, 0.6):
         assert pair.delta_at(epsilon) <= composed.delta_at(epsilon) + 1e-15
         assert composed.delta_at(epsilon) == pytest.approx(pair.delta_at(epsilon), rel=1e-3)
@@ -179,7 +179,7 @@ def test_whole_numbers_beyond_floats_stay_exact():
 
 def test_intervals_are_whole_and_cover():
     for scale, level in itertools.product((0.3, 1.0, 5.0), (0.5, 0.9, 0.95, 0.999)):
-        low, high = Geometric(scale).confidence_interval(10.0, level)
+        low, high = Geometric(scale).noise_interval(10.0, level)
         assert low == int(low)
         law = GeometricLaw(0, scale)
         reach = high - 10
@@ -220,7 +220,7 @@ def test_a_presented_count_is_whole_and_lies_in_its_interval(guarantee):
         held = 0
         for seed in range(200):
             found = release(Count().exact(rows, neighbours=Neighbours.ADD_REMOVE), mechanism, rng=seed)
-            low, high = found.confidence_interval()
+            low, high = found.noise_interval()
             assert found.value == int(found.value)
             assert 0 <= low <= found.value <= high
             assert found.value == max(math.floor(found.measured + 0.5), 0)
@@ -237,7 +237,7 @@ def test_a_presented_table_is_whole_and_covers():
     for seed in range(400):
         found = release(exact, Geometric.calibrate(PureDP(3.0), exact.sensitivity), rng=seed)
         for estimate, truth, add in ((found.counts(), counts, 0), (found.margin("a"), counts.sum(axis=1), 1)):
-            interval = estimate.confidence_interval()
+            interval = estimate.noise_interval()
             assert (estimate.estimate == np.floor(estimate.estimate)).all()
             assert ((interval.low <= estimate.estimate) & (estimate.estimate <= interval.high)).all()
             covered = int(((interval.low <= truth) & (truth <= interval.high)).sum())

@@ -17,18 +17,18 @@ from discreet import (
     OptimalSelection,
     PoissonSample,
     PrivacyUnit,
+    PrivateLabels,
     PureDP,
     Schema,
     Sensitivity,
     Session,
-    Unlisted,
     ZeroConcentratedDP,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
 from discreet.core.rows import take, unit_counts
 from discreet.core.rows.source import open_source
 from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.questions.groups import ReleasedGroups
+from discreet.questions.common_labels import ReleasedGroups
 
 WHOLE = 2**256
 
@@ -129,14 +129,14 @@ def test_calibrated_rules_meet_the_guarantee(kind, groups):
 def test_the_better_rule_is_taken():
     def rule(groups):
         unit = PrivacyUnit("id", contribution=Contribution(groups=groups, rows=1))
-        schema = Schema(columns={"c": Unlisted()}, unit=unit)
+        schema = Schema(columns={"c": PrivateLabels()}, unit=unit)
         session = Session("none.csv", schema, ledger=":memory:", budget=ApproxDP(1.0, 1e-6))
         best, *others = (
-            session.plan.groups("c", ApproxDP(1.0, 1e-6), method=method).expected_error
+            session.plan.common_labels("c", ApproxDP(1.0, 1e-6), method=method).error_95
             for method in ("best", "optimal", "gaussian")
         )
         assert best == min(others)
-        return session.plan.groups("c", ApproxDP(1.0, 1e-6)).mechanism
+        return session.plan.common_labels("c", ApproxDP(1.0, 1e-6)).mechanism
 
     assert rule(1) == "optimal_selection"
     assert rule(20) == "gaussian_threshold"
@@ -205,7 +205,7 @@ def visits(units=300, rows=2000, seed=1):
 
 
 def counts(rows, groups, salt="ab" * 32, unit="person"):
-    schema = Schema(columns={"place": Unlisted()}, unit=PrivacyUnit(unit))
+    schema = Schema(columns={"place": PrivateLabels()}, unit=PrivacyUnit(unit))
     labels, sizes = unit_counts(take(open_source(rows), schema, salt=salt), "place", groups=groups)
     return dict(zip(labels, sizes.tolist(), strict=True))
 
@@ -255,9 +255,9 @@ def session(rows, schema, budget=BUDGET):
 def test_common_groups_are_shown_and_then_used():
     rows = visits(units=2000, rows=12_000)
     unit = PrivacyUnit("person", contribution=Contribution(groups=2, rows=1))
-    schema = Schema(columns={"place": Unlisted()}, unit=unit)
+    schema = Schema(columns={"place": PrivateLabels()}, unit=unit)
     mine = session(rows, schema)
-    found = mine.groups("place", ASKED)
+    found = mine.common_labels("place", ASKED)
     kept = counts(rows, 2, salt=mine.ledger.salt.hex())
     surely = {label for label, size in kept.items() if size >= found.size_shown(1 - 1e-9)}
     assert surely <= set(found)
@@ -272,47 +272,47 @@ def test_common_groups_are_shown_and_then_used():
 
 
 def test_an_empty_column_and_rare_labels_show_nothing():
-    schema = Schema(columns={"place": Unlisted()})
+    schema = Schema(columns={"place": PrivateLabels()})
     none = pd.DataFrame({"place": pd.Series([], dtype="string")})
     rare = pd.DataFrame({"place": [f"only {i}" for i in range(3000)]})
     for rows in (none, rare):
-        found = session(rows, schema).groups("place", ASKED)
+        found = session(rows, schema).common_labels("place", ASKED)
         assert len(found) == 0  # 3,000 groups of one: any is shown with probability 0.3 %
         with pytest.raises(InvalidParameter, match="large enough"):
             found.categories()
 
 
 def test_replacing_a_unit_can_change_twice_as_many_groups():
-    schema = Schema(columns={"place": Unlisted()}, neighbours=Neighbours.REPLACE_ONE, size=500)
+    schema = Schema(columns={"place": PrivateLabels()}, neighbours=Neighbours.REPLACE_ONE, size=500)
     rows = pd.DataFrame({"place": ["a"] * 400 + ["b"] * 100})
     mine = session(rows, schema)
-    found = mine.groups("place", ASKED)
+    found = mine.common_labels("place", ASKED)
     assert found.sensitivity == moves(2)
     assert found.labels == ("a", "b")
 
 
 ROWS = pd.DataFrame({"place": ["a", "b"], "listed": ["x", "y"], "flag": [True, False], "person": [1, 2]})
-SCHEMA = Schema(columns={"place": Unlisted(), "listed": Categories(["x", "y"]), "gone": Unlisted()})
-PEOPLE = Schema(columns={"place": Unlisted()}, unit=PrivacyUnit("person", contribution=Contribution(rows=2)))
+SCHEMA = Schema(columns={"place": PrivateLabels(), "listed": Categories(["x", "y"]), "gone": PrivateLabels()})
+PEOPLE = Schema(columns={"place": PrivateLabels()}, unit=PrivacyUnit("person", contribution=Contribution(rows=2)))
 
 
 @pytest.mark.parametrize(
     ("schema", "ask", "error"),
     [
-        (SCHEMA, lambda s: s.groups("place", PureDP(1.0)), InvalidParameter),
-        (SCHEMA, lambda s: s.groups("place", ApproxDP(1.0, 0.0)), InvalidParameter),
-        (SCHEMA, lambda s: s.groups("place", ZeroConcentratedDP(0.1)), NoConversion),
-        (SCHEMA, lambda s: s.groups("place", 1.0), WrongType),
-        (SCHEMA, lambda s: s.groups("listed", ASKED), WrongType),
-        (SCHEMA, lambda s: s.groups("nowhere", ASKED), InvalidParameter),
-        (SCHEMA, lambda s: s.groups("gone", ASKED), SourceError),
-        (SCHEMA, lambda s: s.groups("place", ASKED, method="luck"), InvalidParameter),
-        (SCHEMA, lambda s: s.groups("place", ApproxDP(1e-9, 1e-12)), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("place", PureDP(1.0)), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("place", ApproxDP(1.0, 0.0)), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("place", ZeroConcentratedDP(0.1)), NoConversion),
+        (SCHEMA, lambda s: s.common_labels("place", 1.0), WrongType),
+        (SCHEMA, lambda s: s.common_labels("listed", ASKED), WrongType),
+        (SCHEMA, lambda s: s.common_labels("nowhere", ASKED), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("gone", ASKED), SourceError),
+        (SCHEMA, lambda s: s.common_labels("place", ASKED, method="luck"), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("place", ApproxDP(1e-9, 1e-12)), InvalidParameter),
         (SCHEMA, lambda s: s.count(ASKED, by="place"), WrongType),
         (SCHEMA, lambda s: s.mean("place", ASKED), WrongType),
         (SCHEMA, lambda s: s.declaring(other=Categories(["a"])), InvalidParameter),
-        (SCHEMA, lambda s: s.omitting(PoissonSample(0.5)).groups("place", ASKED), InvalidParameter),
-        (PEOPLE, lambda s: s.groups("place", ASKED), InvalidParameter),
+        (SCHEMA, lambda s: s.omitting(PoissonSample(0.5)).common_labels("place", ASKED), InvalidParameter),
+        (PEOPLE, lambda s: s.common_labels("place", ASKED), InvalidParameter),
     ],
 )
 def test_refusals_spend_nothing(schema, ask, error):
@@ -324,7 +324,7 @@ def test_refusals_spend_nothing(schema, ask, error):
 
 def test_a_ledger_without_delta_refuses_groups():
     with pytest.raises(DiscreetError):
-        Session(ROWS, SCHEMA, ledger=Ledger(":memory:", PureDP(5.0))).groups("place", ASKED)
+        Session(ROWS, SCHEMA, ledger=Ledger(":memory:", PureDP(5.0))).common_labels("place", ASKED)
 
 
 @pytest.mark.parametrize("truth", [[0, 3], [1.5], [[1, 2]], [-1]])

@@ -19,11 +19,11 @@ from discreet import (
     Neighbours,
     PoissonSample,
     PrivacyUnit,
+    PrivateLabels,
     PureDP,
     Related,
     Schema,
     Session,
-    Unlisted,
     schema_from_dict,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
@@ -177,10 +177,10 @@ def test_answers_belong_to_their_tables():
     """A stored answer of joined rows is not one of the first table alone."""
     first, second = tables(PEOPLE, ROWS)
     session = Session(first, JOINED, ledger=":memory:", budget=PureDP(3.0), related={"visits": second})
-    session.count(PureDP(1.0), request="r")
+    session.count(PureDP(1.0), name="r")
     alone = Session(first, Schema(columns={"arm": ARM}, unit=UNIT), ledger=session.ledger)
     with pytest.raises(DiscreetError):
-        alone.count(PureDP(1.0), request="r")
+        alone.count(PureDP(1.0), name="r")
 
 
 def test_formulas_read_several_tables():
@@ -240,7 +240,7 @@ def test_lookups_in_public_tables():
     """From listed labels and from unlisted ones; what the public table does not know is unknown."""
     counties = {"0301": "Oslo", "1103": "Rogaland", "1108": "Rogaland"}
     rows = pa.table({"place": ["0301", "1103", "1108", "9999", None, ""]})
-    for declared in (Unlisted(), Categories(["0301", "1103", "1108", "9999"])):
+    for declared in (PrivateLabels(), Categories(["0301", "1103", "1108", "9999"])):
         schema = Schema(columns={"place": declared, "county": Categories.coded(counties, value=Formula("place"))})
         found = totals(take_joined(open_source(rows), schema, {}, salt=SALT), Selected(by=("county",)))
         assert found.counts.tolist() == [1, 2]

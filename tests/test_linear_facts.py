@@ -96,9 +96,9 @@ def test_public_margins_are_kept_exactly():
     drawn = own.draw(COUNTS, rng=4)
     assert np.array(MARGINS) @ drawn == pytest.approx(np.array(VALUES), abs=1e-9)
     assert mechanism_from_dict(own.to_dict()) == own
-    low, high = own.confidence_interval(own.measure(COUNTS, rng=4), 0.95)
+    low, high = own.noise_interval(own.measure(COUNTS, rng=4), 0.95)
     both = RankDeficientGaussian(scale=3.0, constraints=MARGINS, values=VALUES)
-    assert (high - low)[0] == pytest.approx((both.confidence_interval(COUNTS, 0.95)[1] - COUNTS)[0] * 2)
+    assert (high - low)[0] == pytest.approx((both.noise_interval(COUNTS, 0.95)[1] - COUNTS)[0] * 2)
 
 
 @pytest.mark.parametrize(

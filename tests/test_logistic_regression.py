@@ -306,7 +306,7 @@ def test_a_session_fits_in_the_units_of_the_data(on):
     predicted = found.predict({name: at[name] for name in on})
     along = np.array([1.0, *({"sex": 1.0, "age": 40.0, "own": 1.0}[name] for name in on)])
     assert predicted.estimate == pytest.approx(float(expit(along @ b)), abs=0.01)
-    assert predicted.confidence_interval().contains(float(expit(along @ b)))
+    assert predicted.noise_interval().contains(float(expit(along @ b)))
     assert found.odds_ratios["sex[m]"] == pytest.approx(math.exp(found.params["sex[m]"]))
     assert found.odds_ratio_int()["sex[m]"].contains(math.exp(-0.8))
     alone = found.model("sex")
@@ -319,7 +319,7 @@ def test_a_session_fits_in_the_units_of_the_data(on):
 
 def test_a_session_with_noise_prints_a_table():
     asked = session(2.0)
-    found = asked.logistic_regression("paid", ["age", "sex"], d.PureDP(1.0), request="paid")
+    found = asked.logistic_regression("paid", ["age", "sex"], d.PureDP(1.0), name="paid")
     assert asked.ledger.remaining() == d.PureDP(1.0)
     assert Release.from_json(found.to_json()).summary() == found.summary()
     assert all(name in found.summary() for name in ("paid = yes", "age", "sex[m]", "P>|z|", "[0.025"))
@@ -336,7 +336,7 @@ def test_a_session_with_noise_prints_a_table():
     assert [one.label for one in found.readings()] == list(found.params)
     assert 0 <= found.prsquared <= 1
     assert intervals["age"].contains(0.05)
-    again = asked.logistic_regression("paid", ["age", "sex"], d.PureDP(1.0), request="paid")
+    again = asked.logistic_regression("paid", ["age", "sex"], d.PureDP(1.0), name="paid")
     assert again.value.tolist() == found.value.tolist()
 
 
@@ -344,7 +344,7 @@ def test_nothing_is_said_where_nothing_can_be():
     found = session(1.0, rows=people(40)).logistic_regression("paid", ["age", "sex"], d.PureDP(0.02))
     assert "nothing can" in found.summary()
     with pytest.raises(NoPopulationInterval, match="nothing can be said"):
-        found.coefficients["age"].confidence_interval()
+        found.coefficients["age"].noise_interval()
     assert None in [one.population for one in found.readings()]
     together, each = found.verdict()["said"]
     assert together.startswith("There is no evidence that age and sex go with paid (p = ")
@@ -409,7 +409,7 @@ def test_a_plan_states_the_errors_that_are_found():
     planned = LogisticQuestion(SCHEMA, "paid", ["age", "sex"], d.PureDP(1.0), expected_rows=n).plan()
     found = session(rows=rows).logistic_regression("paid", ["age", "sex"], d.PureDP(1.0))
     slope = found.noise_int()["age"]
-    assert planned.expected_error == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
+    assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
     assert planned.smallest_effect == pytest.approx(2.8016 * found.bse["age"], rel=0.1)
     for name, note in zip(("age", "sex[m]"), planned.notes, strict=True):
         assert float(note.split("standard error ")[1].split()[0]) == pytest.approx(found.bse[name], rel=0.1)

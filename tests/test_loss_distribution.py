@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Profile, PureDP, ZeroConcentratedDP
-from discreet.mechanisms.composition import ComposedProfile, ResponseProfile, Responses, compose_profiles
+from discreet.mechanisms.composition import ComposedProfile, ResponseProfile, Responses, compose_curves
 from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.mechanisms.loss_distribution import (
@@ -136,7 +136,7 @@ def test_bounds_agree_with_dp_accounting(case: str) -> None:
             lambda p: peer.from_laplace_mechanism(2.0, pessimistic_estimate=p).self_compose(10)
         )
     elif case == "mixed":
-        profile = compose_profiles([LaplaceProfile([HALF])] * 3 + [GaussianProfile(HALF)] * 4)
+        profile = compose_curves([LaplaceProfile([HALF])] * 3 + [GaussianProfile(HALF)] * 4)
 
         def build(p: bool) -> object:
             laplace = peer.from_laplace_mechanism(2.0, pessimistic_estimate=p).self_compose(3)
@@ -160,20 +160,20 @@ def test_bounds_agree_with_dp_accounting(case: str) -> None:
 
 
 def test_exact_forms_are_used_where_there_are_any() -> None:
-    assert compose_profiles([GaussianProfile(3), GaussianProfile(4)]) == GaussianProfile(5)
-    assert compose_profiles([LaplaceProfile([1, 2]), LaplaceProfile([3])]) == LaplaceProfile([1, 2, 3])
-    irrational = compose_profiles([GaussianProfile(1)] * 2)
+    assert compose_curves([GaussianProfile(3), GaussianProfile(4)]) == GaussianProfile(5)
+    assert compose_curves([LaplaceProfile([1, 2]), LaplaceProfile([3])]) == LaplaceProfile([1, 2, 3])
+    irrational = compose_curves([GaussianProfile(1)] * 2)
     assert isinstance(irrational, GaussianProfile)
     assert 0 < irrational.mu**2 - 2 < Fraction(1, 10**30)
-    mixed = compose_profiles([LaplaceProfile([1]), GaussianProfile(1), LaplaceProfile([1])])
+    mixed = compose_curves([LaplaceProfile([1]), GaussianProfile(1), LaplaceProfile([1])])
     assert isinstance(mixed, ComposedProfile)
-    assert mixed == compose_profiles([GaussianProfile(1), compose_profiles([LaplaceProfile([1, 1])])])
+    assert mixed == compose_curves([GaussianProfile(1), compose_curves([LaplaceProfile([1, 1])])])
     assert mixed.to_dict()["profile"] == "composed"
     assert "together with" in str(mixed)
 
 
 def test_composed_guarantees() -> None:
-    both = compose_profiles([LaplaceProfile([1]), ResponseProfile(0.5)])
+    both = compose_curves([LaplaceProfile([1]), ResponseProfile(0.5)])
     assert both.pure() == PureDP(1.5)
     assert both.gaussian().mu == pytest.approx(
         math.hypot(LaplaceProfile([1]).gaussian().mu, PureDP(0.5).to(GaussianDP).mu)
@@ -184,11 +184,11 @@ def test_composed_guarantees() -> None:
         for guarantee in (both.pure(), both.gaussian(), both.concentrated()):
             assert both.delta_at(epsilon) <= guarantee.delta_at(epsilon) * (1 + 1e-6)
     with pytest.raises(NoConversion):
-        compose_profiles([LaplaceProfile([1]), GaussianProfile(1)]).pure()
+        compose_curves([LaplaceProfile([1]), GaussianProfile(1)]).pure()
 
 
 def test_composed_epsilon_inverts_delta() -> None:
-    both = compose_profiles([LaplaceProfile([HALF]), GaussianProfile(HALF)])
+    both = compose_curves([LaplaceProfile([HALF]), GaussianProfile(HALF)])
     for delta in (0.3, 1e-6, 1e-30):
         epsilon = both.epsilon_at(delta)
         assert both.delta_at(epsilon) <= delta
@@ -231,7 +231,7 @@ class KnownCurve(CurveProfile):
 
 
 def test_a_profile_that_is_only_a_curve_composes_from_above() -> None:
-    from_curves = compose_profiles([KnownCurve(), KnownCurve()])
+    from_curves = compose_curves([KnownCurve(), KnownCurve()])
     exact = LaplaceProfile([1, 1])
     for epsilon in (0.0, 0.5, 1.5, 1.9):
         assert exact.delta_at(epsilon) <= from_curves.delta_at(epsilon) <= exact.delta_at(epsilon) * 1.01
@@ -240,8 +240,8 @@ def test_a_profile_that_is_only_a_curve_composes_from_above() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: compose_profiles([]), "must not be empty"),
-        (lambda: compose_profiles([1.0]), "must be a Profile"),
+        (lambda: compose_curves([]), "must not be empty"),
+        (lambda: compose_curves([1.0]), "must be a Profile"),
         (lambda: ComposedProfile([PureDP(1.0)]), "must be a Profile"),
         (lambda: ComposedProfile([ResponseProfile(1.0)]).bounds_at(-1.0), "must not be negative"),
         (lambda: ResponseProfile(-1.0), "epsilon = -1.0: must not be negative"),

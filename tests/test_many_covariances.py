@@ -87,7 +87,7 @@ def test_what_a_session_reads(neighbours, size):
     assert np.abs((found.matrix - truth) / scale).max() < 2e-3
     assert np.allclose(found.means, table.mean(), rtol=0.01)
     assert found.count == pytest.approx(400, abs=2)
-    inside, wider = found.confidence_interval(), found.population_interval()
+    inside, wider = found.noise_interval(), found.population_interval()
     assert inside.contains(truth).all()
     assert np.all(np.asarray(wider.width) > np.asarray(inside.width))
     assert found.correlation_interval(j=0, k=1).contains(table.corr().iloc[0, 1])
@@ -113,7 +113,7 @@ def test_noise_and_its_plan_agree(neighbours, size):
     read = [replace(first, value=value, public=dict(measured.public)).matrix[4, 5] for value in drawn]
     assert np.std(read) == pytest.approx(measured.standard_error(), rel=0.15)
     reach = np.quantile(np.abs(read - np.mean(read)), 0.95)
-    assert reach == pytest.approx(measured.expected_error(), rel=0.15)
+    assert reach == pytest.approx(measured.error(), rel=0.15)
 
 
 def test_noise_intervals_cover_in_box_noise():
@@ -122,9 +122,7 @@ def test_noise_intervals_cover_in_box_noise():
     exact = statistic.exact(table, neighbours=ADD)
     mechanism = BoxNoise.calibrate(PureDP(1.0), exact.sensitivity)
     truth, rng = np.cov(table.T, ddof=0), np.random.default_rng(8)
-    hits = np.mean(
-        [release(exact, mechanism, rng=rng).confidence_interval().contains(truth) for _ in range(60)], axis=0
-    )
+    hits = np.mean([release(exact, mechanism, rng=rng).noise_interval().contains(truth) for _ in range(60)], axis=0)
     assert hits.min() >= 0.9
 
 

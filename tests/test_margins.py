@@ -418,7 +418,7 @@ def test_presented_tables_are_whole_and_add_up():
     for names, one in tables.items():
         assert one.presented.dtype.kind == "i"
         assert (one.presented >= 0).all()
-        assert np.all(one.confidence_interval().contains(one.presented))
+        assert np.all(one.noise_interval().contains(one.presented))
         assert np.all(one.population_interval().contains(one.presented))
         for name in names:
             axis = one.columns.index(name)
@@ -452,7 +452,7 @@ def test_intervals_cover_the_truth_in_95_of_100_cells(scale):
         for one in release.tables():
             axes = tuple(margins.axes(one.columns))
             truth = counts.sum(axis=tuple(axis for axis in range(3) if axis not in axes))
-            inside += np.ravel(one.confidence_interval().contains(truth)).tolist()
+            inside += np.ravel(one.noise_interval().contains(truth)).tolist()
     # Seeded: 150 releases of 60 cells, which depend on each other within a release.
     assert 0.935 < np.mean(inside) < 0.995
 
@@ -477,7 +477,7 @@ def test_shares_have_fieller_intervals():
     mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.3), exact.sensitivity, workload=margins.workload())
     truth = counts.sum(axis=2)[0, 1] / counts.sum(axis=(0, 2))[1]
     hits = [
-        d.release(exact, mechanism, rng=seed).share({"a": "x", "b": 2}, {"b": 2}).confidence_interval().contains(truth)
+        d.release(exact, mechanism, rng=seed).share({"a": "x", "b": 2}, {"b": 2}).noise_interval().contains(truth)
         for seed in range(1000)
     ]
     assert 0.93 < np.mean(hits) < 0.97  # seeded; Monte-Carlo error 0.7 %
@@ -605,16 +605,16 @@ SCHEMA = d.Schema(
 def test_a_session_answers_with_tables():
     session = d.Session(people(), SCHEMA, ledger=":memory:", budget=d.GaussianDP(2.0))
     planned = session.plan.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0))
-    release = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", request="tables")
+    release = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", name="tables")
     truth = people().group_by("region").aggregate([("income", "mean"), ("income", "count")]).to_pylist()
     table = release.table("region")
     for one in truth:
         place = ["N", "S", "W"].index(one["region"])
         assert abs(table.estimate[place] - one["income_count"]) < 8 * table.standard_error
         assert abs(table.means()[place] - one["income_mean"]) < 3
-    assert planned.expected_error > 0
+    assert planned.error_95 > 0
     assert planned.guarantee.mu == pytest.approx(1.0, rel=1e-15)
-    again = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", request="tables")
+    again = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", name="tables")
     assert (np.asarray(again.value) == np.asarray(release.value)).all()
     assert session.ledger.remaining().mu == pytest.approx(math.sqrt(3))
 
@@ -699,13 +699,13 @@ def test_a_plan_file_asks_for_tables(tmp_path):
     pq.write_table(people(), tmp_path / "people.parquet")
     path = tmp_path / "plan.toml"
     path.write_text(PLAN)
-    assert dict(Job(path).plan().releases)["population"].expected_error > 0
+    assert dict(Job(path).plan().releases)["population"].error_95 > 0
     result = Job(path).run()
     assert (result.drawn, result.reused) == (1, 0)
     assert "region × sex" in result.markdown.read_text()
     binned = PLAN.replace('["region", "sex"]', '["region", "income"]').replace('mean_of = "income"\n', "")
     path.write_text(binned + "bins = { income = [0, 40, 200] }\n")
-    assert dict(Job(path).plan().releases)["population"].expected_error > 0
+    assert dict(Job(path).plan().releases)["population"].error_95 > 0
     path.write_text(binned)
     with pytest.raises(PlanFileError, match="needs bins"):
         Job(path).plan()
@@ -767,7 +767,7 @@ def test_districts_lie_within_regions():
         assert by_district[2:].sum() == by_region[1]
         both = release.table("region", "district")
         assert (both.presented[~both.possible] == 0).all()
-        assert (np.asarray(both.confidence_interval().high)[~both.possible] == 0).all()
+        assert (np.asarray(both.noise_interval().high)[~both.possible] == 0).all()
     again = Release.from_json(release.to_json())
     assert (again.table("region", "district").possible == both.possible).all()
 
@@ -834,7 +834,7 @@ def test_synthetic_rows_have_valid_intervals():
             results = [ask(counts) for counts in drawn.counts]
             error = math.sqrt((1 + 1 / 8) * np.var(results, ddof=1))
             found = SyntheticEstimate(float(np.mean(results)), error, tuple(results))
-            hits[name] += found.confidence_interval().contains(ask(population))
+            hits[name] += found.noise_interval().contains(ask(population))
     assert all(70 <= hit <= 80 for hit in hits.values()), hits  # seeded; 76 expected, standard deviation 1.9
 
 
@@ -847,7 +847,7 @@ def test_synthetic_rows_are_rows():
     assert set(table.column("b").to_pylist()) <= {1, 2, 3}
     found = drawn.estimate(lambda one: sum(label == "x" for label in one.column("a").to_pylist()) / one.num_rows)
     assert 0 < found.estimate < 1
-    assert found.confidence_interval().low < found.estimate < found.confidence_interval().high
+    assert found.noise_interval().low < found.estimate < found.noise_interval().high
     assert (release.synthetic_rows(2, rng=5).counts[1] == release.synthetic_rows(2, rng=5).counts[1]).all()
 
 
@@ -865,7 +865,7 @@ def test_population_intervals_cover_expected_counts():
             for table in margins.tables
         ]
         inside.append(release.population_interval().contains(np.concatenate([np.ravel(one) for one in expected])))
-        noise = [table.confidence_interval().low for table in release.tables()]
+        noise = [table.noise_interval().low for table in release.tables()]
         assert np.all(release.population_interval().low <= np.concatenate([np.ravel(low) for low in noise]))
     assert 0.935 < np.mean(inside) < 0.99  # seeded; 100 releases of 36 cells
 

@@ -94,7 +94,7 @@ def test_golden_scales():
 def test_vectors_are_drawn_coordinate_by_coordinate():
     draw = Laplace(1.0).draw(np.arange(6.0).reshape(2, 3))
     assert draw.shape == (2, 3)
-    low, high = Laplace(1.0).confidence_interval(draw, 0.95)
+    low, high = Laplace(1.0).noise_interval(draw, 0.95)
     assert np.allclose(high - low, 2 * math.log(20), rtol=1e-5)
 
 

@@ -114,7 +114,7 @@ def test_interval_covers_at_its_level(guarantee, kind, rows: int) -> None:  # ty
     truth = float(average.centre + average.reach * exact.value[0] / exact.value[1])
     mechanism = kind.calibrate(guarantee, exact.sensitivity)
     generator = np.random.default_rng(7)
-    hits = sum(release(exact, mechanism, rng=generator).confidence_interval(0.9).contains(truth) for _ in range(1000))
+    hits = sum(release(exact, mechanism, rng=generator).noise_interval(0.9).contains(truth) for _ in range(1000))
     low, high = (0.862, 0.938) if rows == 60 else (0.862, 1.0)
     assert low <= hits / 1000 <= high
 
@@ -135,7 +135,7 @@ def test_average_of_nothing_is_the_middle() -> None:
     average = NoisyAverage(bounds=(0, 10), grid=1.0)
     noisy = release(average.exact([5.0], neighbours=ADD), Laplace(scale=0.01), rng=1)
     assert noisy.mean == pytest.approx(5.0, abs=1.0)
-    assert noisy.confidence_interval().contains(5.0)
+    assert noisy.noise_interval().contains(5.0)
     again = Release.from_json(noisy.to_json())
     assert again.mean == noisy.mean
     assert "rows" in str(again)

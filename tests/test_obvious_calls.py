@@ -67,6 +67,34 @@ def test_a_guarantee_is_given_once():
         session().mean("age", epsilon=-1.0)
 
 
+def test_a_budget_by_its_parameters():
+    assert Session(rows(), SCHEMA, ledger=":memory:", epsilon=1.0).ledger.budget == PureDP(1.0)
+    assert Session(rows(), SCHEMA, ledger=":memory:", epsilon=1.0, delta=1e-6).ledger.budget == ApproxDP(1.0, 1e-6)
+    with pytest.raises(InvalidParameter, match="is given already, beside mu"):
+        Session(rows(), SCHEMA, ledger=":memory:", budget=PureDP(1.0), mu=1.0)
+
+
+def test_a_condition_and_groups_in_any_order():
+    """ε = 100: geometric noise moves a count with probability below e⁻⁹⁹."""
+    asking, table = session(PureDP(900.0)), rows()
+    kept = [one for one in table.to_pylist() if one["age"] is not None and one["age"] >= 30]
+    by_arm = {arm: sum(one["arm"] == arm for one in kept) for arm in ("old", "new")}
+    first = asking.where("age >= 30").by("arm").count(epsilon=100.0)
+    second = asking.by("arm").where("age >= 30").count(epsilon=100.0)
+    for found in (first, second):
+        assert dict(zip(("old", "new"), np.asarray(found.value).tolist(), strict=True)) == by_arm
+    assert asking.where("age >= 30").count(epsilon=100.0).value == sum(by_arm.values())
+    assert set(asking.by("arm").mean("age", epsilon=100.0).mean) == {"old", "new"}
+    twice = asking.where("age >= 30").where("arm == 'new'").count(epsilon=100.0, name="both")
+    assert twice.value == by_arm["new"]
+    assert asking.where("age >= 30").where("arm == 'new'").count(epsilon=100.0, name="both") == twice
+    with pytest.raises(InvalidParameter, match="was used for a different release"):
+        asking.where("age >= 31").count(epsilon=100.0, name="both")
+    with pytest.raises(InvalidParameter, match="mode has no groups"):
+        asking.by("arm").mode("band", epsilon=1.0)
+    assert asking.by("arm").plan.mean("age", epsilon=1.0) == asking.plan.mean("age", by="arm", epsilon=1.0)
+
+
 def test_every_named_question_takes_parameters():
     import inspect
 
@@ -74,7 +102,7 @@ def test_every_named_question_takes_parameters():
 
     for name in asked():
         signature = inspect.signature(getattr(session(), name))
-        assert {"epsilon", "delta", "rho", "mu", "request"} <= set(signature.parameters), name
+        assert {"epsilon", "delta", "rho", "mu", "name"} <= set(signature.parameters), name
         assert signature.parameters["guarantee"].default is None, name
 
 
@@ -123,7 +151,7 @@ def test_median_share_and_standard_deviation():
     assert asking.proportion("band", "old", epsilon=50.0).estimate == pytest.approx(0.25, abs=0.01)
     spread = asking.std("age", epsilon=50.0)
     assert spread.estimate == spread.standard_deviation == pytest.approx(np.std(np.arange(40)), rel=0.02)
-    low, high = spread.confidence_interval()
+    low, high = spread.noise_interval()
     assert low <= spread.estimate <= high
     wide = spread.population_interval()
     assert wide.low <= low <= high <= wide.high

@@ -60,12 +60,12 @@ def test_suppression_keeps_between_its_two_rates():
 def test_plans_and_answers_agree_and_can_be_read_back():
     sampled = session().omitting(PoissonSample(0.5))
     planned = sampled.plan.mean("age", PureDP(1.0))
-    released = sampled.mean("age", PureDP(1.0), request="mean")
+    released = sampled.mean("age", PureDP(1.0), name="mean")
     assert released.guarantee == planned.guarantee
     assert released.public["omission"] == {"name": "poisson_sample", "rate": 0.5}
     assert Release.from_json(released.to_json()).mechanism == released.mechanism
     spent = sampled.ledger.spent()
-    assert sampled.mean("age", PureDP(1.0), request="mean").to_json() == released.to_json()
+    assert sampled.mean("age", PureDP(1.0), name="mean").to_json() == released.to_json()
     assert sampled.ledger.spent() == spent
 
 
@@ -155,7 +155,7 @@ def test_whatever_is_answered_behind_a_step_can_be_read(step):
         mine.count(one),
         mine.count(one, by="size"),
         mine.sum("age", one),
-        mine.mean("age", one, by="size", spread=True),
+        mine.mean("age", one, by="size", variance=True),
         mine.proportion("colour", "red", one),
         mine.variance("age", one),
         mine.covariance_matrix(["age"], one),
@@ -167,7 +167,7 @@ def test_whatever_is_answered_behind_a_step_can_be_read(step):
     for answer in answers:
         assert answer.readings()
         assert str(answer)
-    assert answers[-2].proportions().confidence_interval().contains(np.full((2, 2), 0.25)).shape == (2, 2)
+    assert answers[-2].proportions().population_interval().contains(np.full((2, 2), 0.25)).shape == (2, 2)
 
 
 def test_tables_behind_a_sample_can_be_read():

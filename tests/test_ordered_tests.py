@@ -123,15 +123,15 @@ def staff(n=3000, seed=7, gap=0.15):
 @pytest.mark.parametrize("name", ["rank_test", "kolmogorov_smirnov"])
 def test_a_session_asks_for_a_test(name):
     session = d.Session(staff(), SCHEMA, ledger=":memory:", budget=d.PureDP(3.0))
-    found = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], request="pay")
+    found = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], name="pay")
     assert found.pvalue < 0.05
     assert found.result.df == 1
     assert "(p " in found.verdict()["test"] or found.verdict()["pvalue"] == found.pvalue
-    again = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], request="pay")
+    again = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], name="pay")
     assert again.pvalue == found.pvalue
     assert session.ledger.remaining() == d.PureDP(2.0)
     with pytest.raises(DiscreetError, match="different release"):
-        getattr(session, name)("pay", "arm", d.PureDP(1.0), bins=6, request="pay")
+        getattr(session, name)("pay", "arm", d.PureDP(1.0), bins=6, name="pay")
     labels = getattr(session, name)("mood", "arm", d.PureDP(1.0))
     assert labels.pvalue < 0.01
     assert labels.release.value.shape == (2, 3)

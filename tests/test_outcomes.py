@@ -22,10 +22,10 @@ from discreet import (
     Contribution,
     Neighbours,
     PrivacyUnit,
+    PrivateLabels,
     PureDP,
     Schema,
     Session,
-    Unlisted,
 )
 from discreet.core.errors import DiscreetError
 
@@ -36,7 +36,7 @@ COLUMNS = {
     "flag": Categories([True, False]),
     "x": Bounds(0, 8, grid=1),
     "y": Bounds(-4, 4, grid=0.5, nulls=0),
-    "place": Unlisted(),
+    "place": PrivateLabels(),
 }
 BY_PERSON = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=Contribution(total=1)))
 BY_ROW = Schema(columns=COLUMNS)
@@ -74,7 +74,7 @@ QUESTIONS = {
     "count by": lambda s: s.count(ONE, by=("arm", "stage")),
     "sum": lambda s: s.sum("x", ONE),
     "mean": lambda s: s.mean("x", ONE, by="flag"),
-    "mean with spread": lambda s: s.mean("y", ONE, spread=True),
+    "mean with spread": lambda s: s.mean("y", ONE, variance=True),
     "proportion": lambda s: s.proportion("arm", "A", ONE),
     "variance": lambda s: s.variance("y", ONE),
     "covariances": lambda s: s.covariance_matrix(("x", "y"), ONE),
@@ -94,7 +94,7 @@ QUESTIONS = {
         "x", by="arm", guarantee=ONE, partitions=10, unit_sum=Bounds(0, 20, grid=1)
     ),
     "sums of units": lambda s: s.sum("x", ONE, unit_sum=Bounds(0, 20, grid=1)),
-    "groups": lambda s: s.groups("place", SOME),
+    "common_labels": lambda s: s.common_labels("place", SOME),
 }
 
 
@@ -208,7 +208,9 @@ def test_an_empty_data_set_has_the_outcomes_of_one_row():
 @pytest.mark.spark
 @pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java, and there is none")
 def test_hostile_values_change_no_outcome_on_spark(tmp_path):
-    some = {name: QUESTIONS[name] for name in ("count by", "mean", "quantile", "comparison in partitions", "groups")}
+    some = {
+        name: QUESTIONS[name] for name in ("count by", "mean", "quantile", "comparison in partitions", "common_labels")
+    }
     rows = [row(**dict.fromkeys(COLUMNS, value)) for value in HOSTILE]
     usual = outcomes(SOURCES["csv"](ordinary(), tmp_path), BY_PERSON, some, engine="spark")
     hostile = outcomes(SOURCES["csv"](with_rows(ordinary(), rows), tmp_path), BY_PERSON, some, engine="spark")

@@ -133,7 +133,7 @@ def test_intervals_of_means_cover_what_they_say(statistic):
     exact = statistic.exact(rows.tolist(), neighbours=Neighbours.ADD_REMOVE)
     rng = np.random.default_rng(2)
     noise = Logistic(2.0)
-    found = [covers(release(exact, noise, rng=rng).confidence_interval(), rows.mean()) for _ in range(REPEATS // 4)]
+    found = [covers(release(exact, noise, rng=rng).noise_interval(), rows.mean()) for _ in range(REPEATS // 4)]
     assert np.mean(found) == pytest.approx(0.95, abs=2 * sampling_noise(0.95))
 
 
@@ -165,9 +165,9 @@ def test_cells_margins_and_shares(neighbours):
         table = released(SQUARE, counts, rng, neighbours)
         inside.append(
             [
-                table.counts().confidence_interval().contains(counts).mean(),
-                table.margin("arm").confidence_interval().contains(counts.sum(axis=1)).mean(),
-                table.proportions().confidence_interval().contains([[0.3, 0.2], [0.4, 0.1]]).mean(),
+                table.counts().noise_interval().contains(counts).mean(),
+                table.margin("arm").noise_interval().contains(counts.sum(axis=1)).mean(),
+                table.proportions().population_interval().contains([[0.3, 0.2], [0.4, 0.1]]).mean(),
             ]
         )
     # Two or four cells per table that move against each other: at least REPEATS / 4 independent outcomes.
@@ -197,7 +197,7 @@ def test_a_five_percent_test_rejects_five_percent(test):
 def test_cramers_v_and_odds_ratio_are_read_from_the_law():
     counts = np.array([[60, 40], [35, 65]])
     table = released(SQUARE, counts, 1, Neighbours.REPLACE_ONE)
-    assert covers(table.odds_ratio().confidence_interval(), 60 * 65 / 40 / 35)
+    assert covers(table.odds_ratio().population_interval(), 60 * 65 / 40 / 35)
     assert 0 < table.cramers_v(MonteCarlo(n_resamples=499, rng=1)).estimate < 1
 
 

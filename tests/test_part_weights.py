@@ -131,7 +131,7 @@ def asked(kind, guarantee, *, neighbours=ADD, size=None, unit=None, **more):
     ],
 )
 def test_weights_come_with_gaussian_noise(guarantee, noise):
-    for question in (asked(VarianceQuestion, guarantee), asked(MeanQuestion, guarantee, spread=True)):
+    for question in (asked(VarianceQuestion, guarantee), asked(MeanQuestion, guarantee, variance=True)):
         found = question.measurement
         assert isinstance(found.mechanism, noise)
         assert found.statistic.weighed is (noise is Gaussian)
@@ -155,7 +155,7 @@ def test_weights_are_taken_out_of_what_is_read(kind):
 @pytest.mark.parametrize("kind", [MeanQuestion, VarianceQuestion, StandardDeviationQuestion])
 def test_noise_and_its_plan_agree(kind, neighbours, size):
     """400 releases know their spread to 4 %; a mean in the middle of 200 even rows, as the plan expects."""
-    more = {"spread": True} if kind is MeanQuestion else {}
+    more = {"variance": True} if kind is MeanQuestion else {}
     question = asked(kind, GaussianDP(1.0), neighbours=neighbours, size=size, expected_rows=200, **more)
     found = question.measurement
     data = np.repeat(np.arange(0, 100, 1.01), 2)[:200].round()
@@ -179,7 +179,7 @@ def test_intervals_cover(guarantee):
     exact = MeanAndVarianceInParts(bounds=(0, 100), weighed=True).exact(data, neighbours=ADD)
     mechanism = Gaussian.calibrate(guarantee, exact.sensitivity)
     drawn = [release(exact, mechanism, rng=rng) for _ in range(600)]
-    means = np.mean([one.confidence_interval().contains(float(np.mean(data))) for one in drawn])
+    means = np.mean([one.noise_interval().contains(float(np.mean(data))) for one in drawn])
     assert 0.915 <= means <= 0.985
     assert np.mean([one.variance_interval().contains(float(np.var(data))) for one in drawn[:200]]) >= 0.9
 
@@ -218,12 +218,12 @@ def test_units_of_several_rows_and_groups():
     unit = PrivacyUnit("person", Contribution(rows=3))
     schema = Schema(columns={"age": Bounds(0, 100, grid=1), "sex": Bounds(0, 1, grid=1)}, unit=unit)
     session = Session(frame, schema, ledger=Ledger(":memory:", budget=GaussianDP(10.0)))
-    found = session.mean("age", GaussianDP(3.0), spread=True)
+    found = session.mean("age", GaussianDP(3.0), variance=True)
     assert found.statistic.weighed
     assert found.moments.rows_per_unit == 3
     assert found.mean == pytest.approx(frame["age"].mean(), abs=5)
-    assert found.population_interval().width > found.confidence_interval().width
-    left = session.left_out(GaussianDP(5.0), columns="age")
+    assert found.population_interval().width > found.noise_interval().width
+    left = session.dropped_rows(GaussianDP(5.0), columns="age")
     assert left.mean_interval(found).contains(frame["age"].mean())
 
 

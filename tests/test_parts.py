@@ -125,7 +125,7 @@ def test_noise_interval_covers_at_its_level(kind, guarantee, noise, mean):
     mechanism = noise.calibrate(guarantee, exact.sensitivity)
     truth = float(np.mean(data))
     rng = np.random.default_rng(5)
-    hits = [release(exact, mechanism, rng=rng).confidence_interval().contains(truth) for _ in range(1200)]
+    hits = [release(exact, mechanism, rng=rng).noise_interval().contains(truth) for _ in range(1200)]
     assert 0.925 <= np.mean(hits) <= (0.975 if mean > 10 else 1.0)
 
 
@@ -163,13 +163,13 @@ def people(rows):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_scales_and_rows_of_a_unit(rows):
     schema, sums = people(rows), Bounds(0, 60, grid=0.5)
-    one = MeanQuestion(schema, "spend", PureDP(1.0), spread=True).measurement
-    by = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", spread=True).measurement
+    one = MeanQuestion(schema, "spend", PureDP(1.0), variance=True).measurement
+    by = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", variance=True).measurement
     clipped = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", unit_sum=sums).measurement
     assert (one.mechanism.scale, by.mechanism.scale, clipped.mechanism.scale) == (rows, 2 * rows, 2)
     frame = pd.DataFrame({"person": range(40), "arm": ["A", "B"] * 20, "spend": [10.0] * 40})
     session = Session(frame, people(rows), ledger=":memory:", budget=PureDP(2.0))
-    answer = session.mean("spend", PureDP(1.0), by="arm", spread=True)
+    answer = session.mean("spend", PureDP(1.0), by="arm", variance=True)
     assert answer["A"].moments.rows_per_unit == rows
     assert Release.from_json(answer.to_json())["B"].mean == answer["B"].mean
 
@@ -179,24 +179,24 @@ def test_earlier_releases_are_read_and_not_taken_for_new_answers(tmp_path):
     path, before = tmp_path / "ledger.sqlite", NoisyAverage(bounds=(0, 50))
     ledger = Ledger(path, budget=PureDP(2.0))
     exact = before.exact([10.0] * 50, neighbours=ADD)
-    made = release(exact, Laplace.calibrate(PureDP(1.0), exact.sensitivity), ledger=ledger, request="spend")
+    made = release(exact, Laplace.calibrate(PureDP(1.0), exact.sensitivity), ledger=ledger, name="spend")
     stored = Release.from_dict(ledger.requested("spend").answer)
     assert stored.statistic == before
     assert stored.mean == made.mean
-    assert stored.confidence_interval() == made.confidence_interval()
+    assert stored.noise_interval() == made.noise_interval()
     schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)})
     session = Session(pd.DataFrame({"spend": [10.0] * 50}), schema, ledger=ledger)
     with pytest.raises(DiscreetError):
-        session.mean("spend", PureDP(1.0), request="spend")
+        session.mean("spend", PureDP(1.0), name="spend")
     assert ledger.remaining() == PureDP(1.0)
-    assert session.mean("spend", PureDP(0.5), request="again").statistic != before
+    assert session.mean("spend", PureDP(0.5), name="again").statistic != before
 
 
 def test_the_mean_of_nothing_is_as_near_to_the_middle_as_its_interval_allows():
     others = 0
     for kind, seed in itertools.product(KINDS, range(60)):
         noisy = release(kind(bounds=(0, 10)).exact([], neighbours=ADD), Laplace(scale=0.01), rng=seed)
-        held = noisy.confidence_interval()
+        held = noisy.noise_interval()
         assert noisy.mean == min(max(5.0, held.low), held.high)
         others += noisy.mean != 5.0
     assert 0 < others < 30
@@ -227,7 +227,7 @@ def test_groups_are_read_together_as_they_are_alone(asked, guarantee):
     calls = {
         "mean": lambda: session.mean("x", guarantee, by="g"),
         "share": lambda: session.proportion("s", "y", guarantee, by="g"),
-        "spread": lambda: session.mean("x", guarantee, by="g", spread=True),
+        "spread": lambda: session.mean("x", guarantee, by="g", variance=True),
         "variance": lambda: session.variance("x", guarantee, by="g"),
         "std": lambda: session.std("x", guarantee, by="g"),
     }

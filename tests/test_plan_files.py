@@ -67,7 +67,7 @@ name = "spend"
 ask = "mean"
 column = "spend"
 by = ["arm"]
-spread = true
+variance = true
 unit_sum = { low = 0, high = 30, grid = 0.5 }
 
 [[release]]
@@ -116,7 +116,7 @@ def plan(tmp_path):
         ('column = "spend"\nby', 'column = "speed"\nby', 29, "speed"),
         ('name = "median"', 'name = "rows"', 35, "different"),
         ("probabilities = 0.5", "probabilities = 1.5", 38, "probabilities"),
-        ("spread = true", 'spread = true\nshare = "much"', 32, "share"),
+        ("spread = true", 'spread = true\nweight = "much"', 32, "share"),
         ("spread = true", "spread = true\nepsilon = 1.0", 22, "some releases"),
         ("grid = 0.5 }", "grid = 0.25 }", 32, "grid"),
         ("total = 1", "rows = 3", 46, "independent"),
@@ -125,7 +125,7 @@ def plan(tmp_path):
         ("spread = true", 'expected_rows = "6,000"', 31, "whole number"),
         ("spread = true", "expected_rows = 0", 31, "whole number"),
         ("spread = true", "delta = 1e-6", 22, "some releases"),
-        ("total = 1", "total = 1\nepsilon = 1.0\nshare = 2", 48, "not both"),
+        ("total = 1", "total = 1\nepsilon = 1.0\nweight = 2", 48, "not both"),
         ('column = "spend"\nby', 'column = ["spend"]\nby', 29, "one column"),
         ('by = ["arm"]', "by = 1979-05-27", 30, "name of a column"),
         ("unit_sum = {", "unit_sum = { step = 1,", 32, "bounds such as"),
@@ -482,9 +482,9 @@ def test_a_moved_folder_and_a_renamed_parameter_release_nothing_again(tmp_path, 
 def test_another_label_is_another_question(tmp_path):
     schema = Schema(columns={"vote": Categories(["yes", "no"])})
     session = Session(pa.table({"vote": ["yes", "no"] * 50}), schema, ledger=":memory:", budget=PureDP(2.0))
-    session.proportion("vote", "yes", PureDP(1.0), request="r")
+    session.proportion("vote", "yes", PureDP(1.0), name="r")
     with pytest.raises(DiscreetError, match="different release"):
-        session.proportion("vote", "no", PureDP(1.0), request="r")
+        session.proportion("vote", "no", PureDP(1.0), name="r")
 
 
 # -- files that are none -----------------------------------------------------------------------------------------

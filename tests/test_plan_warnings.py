@@ -33,7 +33,9 @@ def test_chance_is_what_samples_do():
     means = rng.normal(0, 120 / 6, (20_000, 400)).mean(axis=1)
     assert sampling_error(mean(expected_rows=400)) == pytest.approx(np.quantile(np.abs(means), 0.95), rel=0.03)
     shares = rng.binomial(400, 0.3, 50_000) / 400 - 0.3
-    asked = ProportionQuestion(SCHEMA, "sex", "f", PureDP(1.0), expected_rows=1200, expected_share=0.3, by=["region"])
+    asked = ProportionQuestion(
+        SCHEMA, "sex", "f", PureDP(1.0), expected_rows=1200, expected_proportion=0.3, by=["region"]
+    )
     assert sampling_error(asked) == pytest.approx(np.quantile(np.abs(shares), 0.95), rel=0.05)
     assert groups_of(asked) == 3
 
@@ -64,7 +66,7 @@ def test_bounds_that_cost_too_much_are_named_and_the_fix_is_true():
     (said,) = release_warnings(wide, wide.plan(None))
     assert "Bounds half as wide would halve it" in said
     narrow = replace(wide, schema=Schema(columns={"age": Bounds(0, 60, grid=1)}))
-    assert narrow.plan(None).expected_error == pytest.approx(wide.plan(None).expected_error / 2, rel=0.05)
+    assert narrow.plan(None).error_95 == pytest.approx(wide.plan(None).error_95 / 2, rel=0.05)
 
 
 def test_too_little_data_is_told_before_anything_is_spent():

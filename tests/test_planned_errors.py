@@ -79,7 +79,7 @@ def means(answer):
 
 
 SPEND = {"expected_rows": ROWS, "expected_mean": 10.0}
-OLD = {"expected_rows": ROWS, "expected_share": 0.25}
+OLD = {"expected_rows": ROWS, "expected_proportion": 0.25}
 CASES = {
     "count": (lambda s, g: CountQuestion(s, g), values),
     "count by": (lambda s, g: CountQuestion(s, g, by="arm"), values),
@@ -89,7 +89,7 @@ CASES = {
     "sum by": (lambda s, g: SumQuestion(s, "spend", g, by="arm"), values),
     "mean": (lambda s, g: MeanQuestion(s, "spend", g, **SPEND), lambda a: np.array([a.mean])),
     "mean by": (lambda s, g: MeanQuestion(s, "spend", g, by="arm", **SPEND), means),
-    "spread": (lambda s, g: MeanQuestion(s, "spend", g, spread=True, **SPEND), lambda a: np.array([a.mean])),
+    "spread": (lambda s, g: MeanQuestion(s, "spend", g, variance=True, **SPEND), lambda a: np.array([a.mean])),
     "share": (lambda s, g: ProportionQuestion(s, "band", "old", g, **OLD), lambda a: np.array([a.mean])),
     "share by": (lambda s, g: ProportionQuestion(s, "band", "old", g, by="arm", **OLD), means),
     "variance": (
@@ -104,7 +104,7 @@ PUBLIC = {
         lambda s, g: VarianceQuestion(s, "even", g, expected_mean=6.0),
         lambda a: np.array([_variance(a)]),
     ),
-    "public spread": (lambda s, g: MeanQuestion(s, "spend", g, spread=True, **SPEND), lambda a: np.array([a.mean])),
+    "public spread": (lambda s, g: MeanQuestion(s, "spend", g, variance=True, **SPEND), lambda a: np.array([a.mean])),
     "public covariances": (
         lambda s, g: CovarianceMatrixQuestion(s, "random", g),
         lambda a: np.array([_spread_of(a.column(0), 10.0)]),
@@ -140,7 +140,7 @@ def test_planned_errors_are_realised(name, guarantee, data):
     truth = read(replace(drawn[0], value=np.asarray(exact.value, dtype=float)[()]))
     errors = np.array([read(one) for one in drawn]) - truth
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(question.standard_error(), rel=0.1)
-    size, planned = np.abs(errors), question.expected_error()
+    size, planned = np.abs(errors), question.error()
     assert (question.worst_error() or planned) >= planned
     # Whole-number noise has no error that 95 % stay within exactly: fewer stay below it, and at least as many within.
     assert np.mean(size < planned - 1e-9) <= 0.95 + 0.02
@@ -180,8 +180,8 @@ def test_intervals_of_means_are_as_wide_as_planned_and_cover(guarantee, spread, 
     asked = MeanQuestion(schema(False), "spend", guarantee, spread=spread, **SPEND)
     exact, question = session.exact(asked), asked.measurement
     rng = np.random.default_rng(3)
-    found = [release(exact, question.mechanism, rng=rng).confidence_interval() for _ in range(500)]
-    assert np.mean([one.width for one in found]) / 2 == pytest.approx(question.expected_error(), rel=0.05)
+    found = [release(exact, question.mechanism, rng=rng).noise_interval() for _ in range(500)]
+    assert np.mean([one.width for one in found]) / 2 == pytest.approx(question.error(), rel=0.05)
     assert np.mean([one.contains(10.0) for one in found]) == pytest.approx(0.95, abs=0.035)  # 3.6 standard errors
 
 
@@ -269,7 +269,7 @@ def test_planned_centres_are_realised():
     assert len(fits) > 400
     errors = np.array(fits) - [-0.225, 0.225]
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(planned.standard_error, rel=0.1)
-    assert np.mean(np.abs(errors) <= planned.expected_error) == pytest.approx(0.95, abs=0.025)
+    assert np.mean(np.abs(errors) <= planned.error_95) == pytest.approx(0.95, abs=0.025)
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.05)], ids=["pure", "concentrated"])

@@ -236,7 +236,7 @@ def test_standard_deviation_is_the_root_of_the_variance() -> None:
     root, square = (_released(kind(bounds=(0, 1)), ROWS) for kind in (StandardDeviation, Variance))
     assert root.value == square.value
     assert root.standard_deviation == pytest.approx(math.sqrt(square.value))
-    assert root.confidence_interval().high == pytest.approx(math.sqrt(square.confidence_interval().high))
+    assert root.noise_interval().high == pytest.approx(math.sqrt(square.noise_interval().high))
     assert root.population_interval().low == pytest.approx(math.sqrt(square.population_interval().low))
     assert "standard deviation" in str(root)
 
@@ -360,7 +360,7 @@ def test_multiple_synthesis_follows_liu2023() -> None:
     assert combined.variance == pytest.approx(between / 3 + within)
     assert combined.df == pytest.approx(2 * (1 + 3 * within / between) ** 2)
     assert combined.pvalue(combined.estimate) == pytest.approx(1)
-    assert combined.confidence_interval(0.9).width < combined.confidence_interval(0.99).width
+    assert combined.population_interval(0.9).width < combined.population_interval(0.99).width
     assert "df" in str(combined)
 
 
@@ -371,7 +371,7 @@ def test_multiple_synthesis_releases_within_the_budget() -> None:
     assert len(sets) == 5
     assert {one.guarantee for one in sets} == {PureDP(0.2)}
     combined = method.population(sets)
-    assert combined.confidence_interval(0.999).contains(float(np.mean(ROWS > 0.3)))
+    assert combined.population_interval(0.999).contains(float(np.mean(ROWS > 0.3)))
 
 
 @pytest.mark.parametrize("mechanism", [Laplace, Gaussian])

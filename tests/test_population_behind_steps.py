@@ -28,7 +28,7 @@ def rows(size=800):
 
 
 ASKED = {
-    "mean": (lambda s: s.mean("x", ONE, spread=True), lambda t: t.x.mean()),
+    "mean": (lambda s: s.mean("x", ONE, variance=True), lambda t: t.x.mean()),
     "proportion": (lambda s: s.proportion("arm", "A", ONE), lambda t: (t.arm == "A").mean()),
     "variance": (lambda s: s.variance("x", ONE), lambda t: t.x.var(ddof=0)),
     "std": (lambda s: s.std("x", ONE), lambda t: t.x.std(ddof=0)),
@@ -43,11 +43,11 @@ def test_intervals_about_the_data_count_the_choice_of_rows(name):
     session = Session(table, Schema(columns=COLUMNS), ledger=Ledger(":memory:", budget=PureDP(100.0)))
     ask, truth = ASKED[name]
     found = [ask(session.omitting(PoissonSample(0.3))) for _ in range(25)]
-    inside = [one.confidence_interval() for one in found]
+    inside = [one.noise_interval() for one in found]
     covered = [np.all((np.asarray(one.low) <= truth(table)) & (truth(table) <= np.asarray(one.high))) for one in inside]
     assert np.mean(covered) >= 0.7  # three entries hold together less often
     assert all(
-        np.all(np.asarray(one.population_interval().width) >= np.asarray(one.confidence_interval().width))
+        np.all(np.asarray(one.population_interval().width) >= np.asarray(one.noise_interval().width))
         for one in found[:5]
     )
     assert "describes" in dict(found[0].facts())

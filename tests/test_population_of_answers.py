@@ -13,7 +13,7 @@ COLUMNS = {"arm": Categories(["A", "B"]), "age": Bounds(18, 100, grid=1), "pay":
 ONE = PureDP(1.0)
 ANSWERS = {
     "mean": lambda s: s.mean("age", ONE),
-    "spread": lambda s: s.mean("age", ONE, spread=True),
+    "spread": lambda s: s.mean("age", ONE, variance=True),
     "mean by group": lambda s: s.mean("age", ONE, by="arm")["A"],
     "variance": lambda s: s.variance("age", ONE),
     "proportion": lambda s: s.proportion("arm", "A", ONE),
@@ -59,7 +59,18 @@ def test_a_refusal_says_what_to_ask(session, name):
         REFUSED[name](session).population_interval()
 
 
-NONE = {"profile", "distinct", "left_out", "quality", "sum", "running_total", "quantile", "mode", "clusters", "groups"}
+NONE = {
+    "profile",
+    "distinct",
+    "dropped_rows",
+    "usable_values",
+    "sum",
+    "running_total",
+    "quantile",
+    "mode",
+    "clusters",
+    "common_labels",
+}
 """Questions of which an answer says nothing about a population, as they are asked here."""
 
 

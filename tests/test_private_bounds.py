@@ -15,7 +15,7 @@ from discreet import (
     PoissonSample,
     PrivacyUnit,
     PrivateBounds,
-    PrivateContribution,
+    PrivateLimit,
     PureDP,
     Schema,
     Session,
@@ -94,12 +94,12 @@ def test_sums_of_units_are_refused_before_anything_is_spent():
 
 def test_a_name_that_was_used_is_refused_before_bounds_are_paid_for():
     ledger = Ledger(":memory:", PureDP(2.0))
-    session(np.arange(2000.0), Schema(columns={"x": Bounds(0, 1000, grid=0.5)}), ledger).mean("x", HALF, request="r")
+    session(np.arange(2000.0), Schema(columns={"x": Bounds(0, 1000, grid=0.5)}), ledger).mean("x", HALF, name="r")
     with pytest.raises(InvalidParameter, match=r"different release.*Nothing was spent"):
-        session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, request="r")
+        session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, name="r")
     assert ledger.spent() == HALF
-    answer = session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, request="other")
-    assert session([], ROWS, ledger).mean("x", HALF, request="other").to_dict() == answer.to_dict()
+    answer = session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, name="other")
+    assert session([], ROWS, ledger).mean("x", HALF, name="other").to_dict() == answer.to_dict()
     assert ledger.remaining() == PureDP(0.5)
 
 
@@ -115,7 +115,7 @@ def test_sessions_with_and_without_a_step_do_not_share_what_follows_from_bounds(
 
 def test_a_test_of_one_row_per_unit_is_refused_before_a_limit_is_paid_for():
     """The limit that is found may be larger than the one that is expected."""
-    unit = PrivacyUnit("person", contribution=PrivateContribution(total=1, epsilon=0.5))
+    unit = PrivacyUnit("person", contribution=PrivateLimit(total=1, epsilon=0.5))
     schema = Schema(columns={"x": Bounds(0, 2000, grid=1), "half": Categories(["L", "R"])}, unit=unit)
     asked = session(np.arange(2000.0), schema)
     with pytest.raises(InvalidParameter, match="a test needs independent rows"):

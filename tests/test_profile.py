@@ -24,11 +24,11 @@ from discreet import (
     PoissonSample,
     PrivacyUnit,
     PrivateBounds,
-    PrivateContribution,
+    PrivateLabels,
+    PrivateLimit,
     PureDP,
     Schema,
     Session,
-    Unlisted,
     ZeroConcentratedDP,
     schema_from_dict,
 )
@@ -302,7 +302,7 @@ def test_money_and_percent_are_numbers_where_their_marks_are_declared(tmp_path, 
     plan = PlanFile.read(tmp_path / "plans" / "sales.toml")
     assert 4000 <= plan.schema.bounds("spent").high <= 8000
     assert 50 <= plan.schema.bounds("rate").high <= 80
-    assert isinstance(plan.schema.columns["zip"], Unlisted)
+    assert isinstance(plan.schema.columns["zip"], PrivateLabels)
     assert Job(plan).plan(rehearse=False).releases  # finds the ledger that the profile was paid from
     assert "sales.ledger" not in os.listdir()
 
@@ -380,7 +380,7 @@ def test_a_unit_moves_a_cell_of_each_histogram_or_two_where_it_is_replaced(neigh
 def test_distinct_counts_labels_units_and_groups():
     table = pa.table({"person": [1, 1, 2, 2, 3, None], "city": ["a", "b", "a", "", "c", "d"], "half": list("LRLLRR")})
     schema = Schema(
-        columns={"city": Unlisted(), "half": Categories(["L", "R"])},
+        columns={"city": PrivateLabels(), "half": Categories(["L", "R"])},
         unit=PrivacyUnit("person", contribution=Contribution(total=2)),
     )
     session = Session(table, schema, ledger=":memory:", budget=PureDP(1000.0))
@@ -418,8 +418,8 @@ def test_private_bounds_are_paid_once_and_used_by_every_question():
 def test_a_stored_answer_with_private_bounds_needs_no_data(tmp_path):
     table = pa.table({"income": INCOMES})
     first = Session(table, private(), ledger=tmp_path / "l.ledger", budget=PureDP(1.0))
-    mean = first.mean("income", PureDP(0.5), request="mine")
-    again = Session("no-such-file.csv", private(), ledger=first.ledger).mean("income", PureDP(0.5), request="mine")
+    mean = first.mean("income", PureDP(0.5), name="mine")
+    again = Session("no-such-file.csv", private(), ledger=first.ledger).mean("income", PureDP(0.5), name="mine")
     assert again.to_dict() == mean.to_dict()
 
 
@@ -459,7 +459,7 @@ def visits(n=3000, seed=5):
 
 
 def limited(**settings):
-    unit = PrivacyUnit("person", contribution=PrivateContribution(total=5, epsilon=0.5))
+    unit = PrivacyUnit("person", contribution=PrivateLimit(total=5, epsilon=0.5))
     return Schema(columns={"age": Bounds(0, 100, grid=1)}, unit=unit, **settings)
 
 
@@ -482,7 +482,7 @@ def test_a_limit_of_its_own_or_none_at_all_needs_no_release():
     session.count(PureDP(0.5), contribution=Contribution(total=3))
     session.distinct("person", PureDP(0.5))
     assert session.ledger.remaining() == PureDP(1.0)
-    found = session.count(PureDP(0.5), contribution=PrivateContribution(total=2, epsilon=0.25))
+    found = session.count(PureDP(0.5), contribution=PrivateLimit(total=2, epsilon=0.25))
     assert "released privately" in found.public["limit"]
     assert session.ledger.remaining() == PureDP(0.25)
 
@@ -508,7 +508,7 @@ def test_nothing_is_spent_first_where_the_question_cannot_be_paid_for_or_answere
 @pytest.mark.parametrize("settings", [{"rows": 3}, {"total": 0}, {"total": 4, "epsilon": 0.0}, {}])
 def test_private_limits_refuse_what_they_cannot_keep(settings):
     with pytest.raises(InvalidParameter):
-        PrivateContribution(**settings)
+        PrivateLimit(**settings)
 
 
 def test_a_limit_leaves_as_many_units_whole_as_its_interval_says():

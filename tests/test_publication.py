@@ -54,7 +54,7 @@ name = "income"
 ask = "mean"
 column = "income"
 by = ["region"]
-spread = true
+variance = true
 [[release]]
 name = "young"
 ask = "proportion"
@@ -255,7 +255,7 @@ def test_a_value_by_hand_is_a_frame_and_a_chart_as_any_answer():
     ledger = Ledger(":memory:", budget=PureDP(2.0))
     noisy = release(Exact([10.0, 20.0], Sensitivity(l1=1.0)), Laplace(scale=1.0), ledger=ledger)
     assert noisy.to_pandas()["estimate"].tolist() == noisy.value.tolist()
-    assert noisy.to_pandas()["noise_low"].tolist() == noisy.confidence_interval().low.tolist()
+    assert noisy.to_pandas()["noise_low"].tolist() == noisy.noise_interval().low.tolist()
     assert noisy.plot().to_dict()
     again = Release.from_json(noisy.to_json())
     assert (type(again), again.to_pandas().equals(noisy.to_pandas())) == (type(noisy), True)

@@ -168,7 +168,7 @@ def test_intervals_cover_what_they_say(rows_at_least):
         exact = statistic.exact(rows, neighbours=Neighbours.ADD_REMOVE)
         mechanism = statistic.mechanism(PureDP(2.0), exact.sensitivity)
         found = release(exact, mechanism, rng=rng)
-        interval = found.confidence_interval()
+        interval = found.noise_interval()
         if rows_at_least is None:
             rounded = np.sort(np.floor(np.clip(rows, 0, 100) / 0.5 + 0.5) * 0.5)
             target = rounded[280 - 1 : 280 + 1]
@@ -268,7 +268,7 @@ def test_a_wide_domain_is_planned_at_little_more():
     ages = Scenario(rows=1000, columns={"age": ExpectedNumbers(mean=30.0, spread=20.0)})
     for bounds in (Bounds(0, 100, grid=1), Bounds(-1_000_000, 1_000_000, grid=1)):
         session = Session("none.csv", Schema(columns={"age": bounds}), ledger=":memory:", budget=PureDP(1.0))
-        planned.append(session.plan(QuantileQuestion(session.schema, "age", 0.5, PureDP(1.0))).expected_error)
+        planned.append(session.plan(QuantileQuestion(session.schema, "age", 0.5, PureDP(1.0))).error_95)
         found = session.rehearsing(ages, repeats=20, seed=1).quantile("age", 0.5, guarantee=PureDP(1.0))
         rehearsed.append(found.measures[0].error)
     assert planned[1] <= 2 * planned[0]
@@ -289,11 +289,11 @@ def test_questions_have_intervals_unless_they_are_told_not_to():
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
     median = session.quantile("age", 0.5, PureDP(10.0))
     assert "95 %, for the noise" in str(median)
-    assert median.confidence_interval().contains(49.5)
-    assert session.median("age", PureDP(10.0), by="arm").confidence_interval()["A"].width < 20
+    assert median.noise_interval().contains(49.5)
+    assert session.median("age", PureDP(10.0), by="arm").noise_interval()["A"].width < 20
     for label in ("A", "B"):
         by_arm = session.quantile("age", [0.25, 0.5], PureDP(20.0), by="arm")[label]
-        low, high = by_arm.confidence_interval()
+        low, high = by_arm.noise_interval()
         assert (low <= by_arm.estimate).all()
         assert (by_arm.estimate <= high).all()
     for off in ({"interval": None}, {"interval": False}, {"recursive": True}):

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session, Unlisted
+from discreet import Bounds, Categories, Contribution, PrivacyUnit, PrivateLabels, PureDP, Schema, Session
 from discreet.audit.reading import MalformedCsv, records
 from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError, WrongType
@@ -234,7 +234,7 @@ def test_types_are_not_inferred_from_other_rows(column, stranger, labels, expect
 
 
 def test_unlisted_labels_and_ids_keep_their_text_beside_others():
-    schema = Schema(columns={"x": Unlisted()}, unit=PrivacyUnit("u", contribution=Contribution(rows=1)))
+    schema = Schema(columns={"x": PrivateLabels()}, unit=PrivacyUnit("u", contribution=Contribution(rows=1)))
     floats = [7.0, 8.0, 1.5, 1e30]
     alone = readings(pd.DataFrame({"u": floats, "x": floats}), schema)
     assert alone == Counter({("7", "7"): 1, ("8", "8"): 1})
@@ -283,7 +283,7 @@ def test_labels_match_what_pandas_writes():
 
 USES = Schema(
     columns={"number": Bounds(-2, 10, grid=0.25), "label": Categories(["a", "1", "é"], unknown="=é"),
-             "whole": Categories([0, 1, 2]), "truth": Categories([True, False]), "id": Unlisted()}
+             "whole": Categories([0, 1, 2]), "truth": Categories([True, False]), "id": PrivateLabels()}
 )  # fmt: skip
 
 

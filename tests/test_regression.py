@@ -333,7 +333,7 @@ def test_more_numbers_leave_fourth_powers_to_a_bound():
 
 def test_a_session_with_noise_prints_a_table():
     asked = session(2.0)
-    found = asked.regression("hours", ["age", "sex"], d.PureDP(1.0), request="hours")
+    found = asked.regression("hours", ["age", "sex"], d.PureDP(1.0), name="hours")
     assert asked.ledger.remaining() == d.PureDP(1.0)
     again = Release.from_json(found.to_json())
     assert again.summary() == found.summary()
@@ -343,9 +343,7 @@ def test_a_session_with_noise_prints_a_table():
         assert found.noise_int()[name].width < interval.width
         assert 0 <= found.pvalues[name] <= 1
     assert [one.label for one in found.readings()] == list(found.params)
-    assert (
-        asked.regression("hours", ["age", "sex"], d.PureDP(1.0), request="hours").value.tolist() == found.value.tolist()
-    )
+    assert asked.regression("hours", ["age", "sex"], d.PureDP(1.0), name="hours").value.tolist() == found.value.tolist()
 
 
 def test_nothing_is_said_where_nothing_can_be():
@@ -355,7 +353,7 @@ def test_nothing_is_said_where_nothing_can_be():
     assert unknown
     assert "nothing can" in found.summary()
     with pytest.raises(NoPopulationInterval, match="nothing can be said"):
-        found.coefficients[unknown[0]].confidence_interval()
+        found.coefficients[unknown[0]].noise_interval()
     assert [one.population for one in found.readings() if one.label == unknown[0]] == [None]
 
 
@@ -432,7 +430,7 @@ def test_a_plan_states_the_error_that_is_found():
     rows = pa.table({"age": age, "sex": rng.choice(["f", "m"], n), "hours": hours})
     found = session(rows=rows).regression("hours", ["age", "sex"], d.PureDP(1.0))
     slope = found.noise_int()["age"]
-    assert planned.expected_error == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
+    assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
 
 
 def test_pages_quote_the_stored_figures(monkeypatch):

@@ -84,7 +84,7 @@ def test_errors_and_widths_are_those_of_runs(name):
             if widths:
                 # Ends of intervals for counts are whole numbers, and those of quantiles lie on the column's grid: a few
                 # runs meet only some.
-                whole = {"left_out": 1.0, "quantile": 0.5}.get(name)
+                whole = {"dropped_rows": 1.0, "quantile": 0.5}.get(name)
                 assert np.mean(widths) == pytest.approx(planned, rel=0.1, abs=whole), (measure.measure, kind)
     assert (rehearsed.power is not None) == (name in TESTS)
     assert rehearsed.ask in str(rehearsed)
@@ -219,7 +219,7 @@ def test_earlier_releases_make_a_scenario():
     session = Session(rows, SCHEMA, ledger=":memory:", budget=PureDP(20.0))
     made = Scenario.like(
         9000,
-        spend=session.mean("spend", PureDP(9.0), spread=True),
+        spend=session.mean("spend", PureDP(9.0), variance=True),
         band=session.table("band", PureDP(9.0)),
     )
     assert made.columns["spend"].mean == pytest.approx(8.0, abs=0.6)

@@ -47,7 +47,7 @@ def test_the_contract(ledger):
     assert isinstance(released.value, float)
     assert released.guarantee == PureDP(1.0)
     assert ledger.remaining() == PureDP(1.0)
-    low, high = released.confidence_interval(0.95)
+    low, high = released.noise_interval(0.95)
     assert high - low == pytest.approx(2 * math.log(20), rel=1e-5)
     assert not released.simulated
 
@@ -104,12 +104,12 @@ def test_a_claim_is_verified_before_it_is_charged(ledger):
 
 def test_a_repeated_request_returns_the_stored_answer(tmp_path):
     ledger = Ledger(tmp_path / "ledger.sqlite", budget=PureDP(2.0))
-    first = release(Exact([1.0, 2.0], UNIT), Laplace(1.0), ledger=ledger, request="counts")
-    again = release(Exact([1.0, 2.0], UNIT), Laplace(1.0), ledger=ledger, request="counts")
+    first = release(Exact([1.0, 2.0], UNIT), Laplace(1.0), ledger=ledger, name="counts")
+    again = release(Exact([1.0, 2.0], UNIT), Laplace(1.0), ledger=ledger, name="counts")
     assert again.to_json() == first.to_json()
     assert ledger.remaining() == PureDP(1.0)
-    with pytest.raises(InvalidParameter, match="request"):
-        release(Exact([1.0, 2.0], UNIT), Laplace(2.0), ledger=ledger, request="counts")
+    with pytest.raises(InvalidParameter, match="name"):
+        release(Exact([1.0, 2.0], UNIT), Laplace(2.0), ledger=ledger, name="counts")
 
 
 def test_a_seed_stamps_and_a_ledger_on_disk_refuses_it(tmp_path, ledger):
@@ -142,14 +142,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     """4,000 intervals at 90 %: five standard errors are 0.024."""
     for mechanism in (Laplace(3.0), Gaussian(3.0)):
         released = release(Exact(np.full(4000, 7.0), Sensitivity(l1=1.0, l2=1.0)), mechanism, rng=11)
-        assert abs(np.mean(released.confidence_interval(0.9).contains(7.0)) - 0.9) < 0.024
+        assert abs(np.mean(released.noise_interval(0.9).contains(7.0)) - 0.9) < 0.024
 
 
 def test_a_plan_tells_the_future_and_spends_nothing(ledger):
     mechanism = Laplace(1.0)
     planned = plan(UNIT, mechanism, ledger=ledger)
     assert (planned.remaining, planned.remaining_after) == (PureDP(2.0), PureDP(1.0))
-    assert planned.expected_error == pytest.approx(math.log(20))
+    assert planned.error_95 == pytest.approx(math.log(20))
     assert planned.scale == 1.0
     released = release(Exact(0.0, UNIT), mechanism, ledger=ledger)
     assert released.guarantee == planned.guarantee

@@ -16,7 +16,7 @@ from discreet import Bounds, Categories, Contribution, Ledger, Neighbours, Priva
 from discreet.publish.pages import ddi_codebook
 from discreet.publish.report import ReportedRelease, as_markdown, as_page, report_facts
 from discreet.questions.count import CountQuestion
-from discreet.questions.left_out import LeftOutQuestion
+from discreet.questions.dropped_rows import DroppedRowsQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
@@ -51,7 +51,7 @@ def facts():
     questions = {
         "rows": CountQuestion(schema, one),
         f"arms {EVIL}": CountQuestion(schema, one, by="arm"),
-        "spend": MeanQuestion(schema, "spend", one, by="arm", spread=True, unit_sum=per_user),
+        "spend": MeanQuestion(schema, "spend", one, by="arm", variance=True, unit_sum=per_user),
         "median": QuantileQuestion(schema, "spend", [0.5, 0.9], one, interval=0.9, rows_at_least=500),
         "quartiles": QuantileQuestion(schema, "spend", [0.25, 0.75], one, by="arm"),
         "share": ProportionQuestion(schema, "arm", "A", one),
@@ -178,14 +178,14 @@ def test_smaller_models_and_released_bounds_are_told():
 
 
 def test_what_was_left_out_comes_first():
-    counted, lost = CountQuestion(USERS, PureDP(0.5)), LeftOutQuestion(USERS, PureDP(0.5))
+    counted, lost = CountQuestion(USERS, PureDP(0.5)), DroppedRowsQuestion(USERS, PureDP(0.5))
     session = Session(pa.table({"user": [1] * 9, "arm": ["A"] * 9}), USERS, ledger=":memory:", budget=ONE)
     asked = {"how many": counted, "the lost": lost}
     entries = [
         ReportedRelease(name=key, title=key, question=one, answer=session.ask(one)) for key, one in asked.items()
     ]
     facts = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries)
-    assert [release["ask"] for release in facts["releases"]] == ["left_out", "count"]
+    assert [release["ask"] for release in facts["releases"]] == ["dropped_rows", "count"]
     for text in (as_markdown(facts), as_page(facts)):
         assert text.index("What was left out comes first") < text.index("the lost") < text.index("how many")
     alone = report_facts(title="x", plan="", schema=USERS, ledger=session.ledger, entries=entries[:1])

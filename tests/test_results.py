@@ -48,7 +48,7 @@ NO_RESULTS = {
     "what is claimed": "Claim Protection Terms Unit ProfileQuestion",
     "public facts": (
         "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
-        "LedgerTerms Scenario Study Part Target Unlisted Grid PrivateContribution Settled"
+        "LedgerTerms Scenario Study Part Target PrivateLabels Grid PrivateLimit Settled"
     ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
     "parts of a result": (
@@ -153,7 +153,7 @@ def _examples():
     line = Line("exact", "a name that is longer than the thirty-eight columns", "ε 1", "ε 1", 1.0, True, {})
     study = StudyResult("toy", Path("toy/toy.md"), {"a": Path("toy/a.csv")}, (Path("toy/a.svg"),), 3, 0, {})
     yield from (table, mean, released, table.counts(), goodness_of_fit(table, [0.5, 0.5]))
-    yield from (Interval(-np.inf, 2.0, 0.95), mean.confidence_interval(), plan(count.sensitivity, noise, ledger=ledger))
+    yield from (Interval(-np.inf, 2.0, 0.95), mean.noise_interval(), plan(count.sensitivity, noise, ledger=ledger))
     yield from (ledger.statement(), ledger.statement().spends[0], ledger.verify())
     yield best_table_mechanism(PureDP(1.0), cells, n=50, neighbours=Neighbours.REPLACE_ONE)
     yield advise("mean", 1000, PureDP(1.0), bounds=(0, 10))

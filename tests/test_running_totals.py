@@ -228,7 +228,7 @@ def test_what_was_published_stays_and_adds_up():
     assert all(value == int(value) >= 0 for value in values)
     assert sum(last.added.values()) == last.value == values[-1]
     assert min(last.added.values()) >= 0
-    assert last.confidence_interval().low <= last.value <= last.confidence_interval().high
+    assert last.noise_interval().low <= last.value <= last.noise_interval().high
 
 
 def test_totals_that_can_fall_do():
@@ -282,7 +282,7 @@ def test_asking_again_is_free_and_needs_no_data(tmp_path):
     assert again.to_dict() == found.to_dict()
     assert first.ledger.spent() == spent
     with pytest.raises(InvalidParameter, match="released before"):
-        first.running_total("month", ONE, period="2026-01", request="under another name")
+        first.running_total("month", ONE, period="2026-01", name="under another name")
     assert first.ledger.spent() == spent
 
 
@@ -371,7 +371,7 @@ def test_a_plan_refuses_what_no_ledger_counts_together(tmp_path):
         'period = "2026-01"\n[source]\npath = "x.csv"\n[budget]\nmu = 1.0\n[schema.columns.month]\n'
         'categories = ["2026-01", "2026-02"]\n[schema.columns.city]\nunlisted = true\n'
         '[[release]]\nname = "entries"\nask = "running_total"\nover = "month"\nmu = 0.5\n'
-        '[[release]]\nname = "cities"\nask = "groups"\ncolumn = "city"\nepsilon = 0.5\ndelta = 1e-7\n'
+        '[[release]]\nname = "cities"\nask = "common_labels"\ncolumn = "city"\nepsilon = 0.5\ndelta = 1e-7\n'
     )
     with pytest.raises(NoConversion, match="no ledger can be charged both"):
         Job(plan).plan()

@@ -75,10 +75,10 @@ def test_sharp_answers_agree_with_pandas():
     assert asked.count(PureDP(50.0)).value == pytest.approx(400, abs=1)
     assert asked.sum("spend", PureDP(50.0)).value == pytest.approx(spend.sum(), abs=20)
     assert asked.mean("spend", PureDP(50.0)).mean == pytest.approx(spend.mean(), abs=0.1)
-    both = asked.mean("spend", PureDP(50.0), spread=True)
+    both = asked.mean("spend", PureDP(50.0), variance=True)
     assert both.mean == pytest.approx(spend.mean(), abs=0.1)
     assert both.standard_deviation == pytest.approx(spend.std(), abs=0.3)
-    assert both.confidence_interval(1 - 1e-9).contains(spend.mean())
+    assert both.noise_interval(1 - 1e-9).contains(spend.mean())
     assert both.variance_interval(1 - 1e-9).contains(spend.var(ddof=0))
     assert asked.proportion("band", "young", PureDP(50.0)).mean == pytest.approx(
         (rows["band"] == "young").mean(), abs=0.02
@@ -104,7 +104,7 @@ def test_groups_agree_with_pandas():
     for arm in ARMS:
         young = rows.loc[rows["arm"] == arm, "band"] == "young"
         assert shares[arm].mean == pytest.approx(young.mean(), abs=0.02)
-        assert shares[arm].confidence_interval(1 - 1e-9).contains(young.mean())
+        assert shares[arm].noise_interval(1 - 1e-9).contains(young.mean())
         assert means[arm].mean == pytest.approx(spend.mean()[arm], abs=0.2)
         assert totals[arm].value == pytest.approx(spend.sum()[arm], abs=20)
         assert medians[arm].estimate == pytest.approx(spend.median()[arm], abs=1)
@@ -139,7 +139,7 @@ def test_private_sizes_give_covariances_from_totals():
     np.testing.assert_allclose(found.matrix, expected, atol=9)
     np.testing.assert_allclose(found.means, [spend.mean(), age.mean()], atol=0.5)
     assert found.correlation[0, 1] == pytest.approx(np.corrcoef(spend, age)[0, 1], abs=0.05)
-    interval = found.confidence_interval(1 - 1e-9)
+    interval = found.noise_interval(1 - 1e-9)
     assert (np.asarray(interval.low) <= expected).all()
     assert (expected <= np.asarray(interval.high)).all()
     restored = Release.from_json(found.to_json())
@@ -166,7 +166,7 @@ QUESTIONS = {
     "sum": lambda schema: SumQuestion(schema, "spend", PureDP(1.0)),
     "sum by": lambda schema: SumQuestion(schema, "spend", PureDP(1.0), by="arm"),
     "mean": lambda schema: MeanQuestion(schema, "spend", PureDP(1.0)),
-    "mean by": lambda schema: MeanQuestion(schema, "age", PureDP(1.0), by=("arm", "band"), spread=True),
+    "mean by": lambda schema: MeanQuestion(schema, "age", PureDP(1.0), by=("arm", "band"), variance=True),
     "proportion": lambda schema: ProportionQuestion(schema, "band", "old", PureDP(1.0)),
     "proportion by": lambda schema: ProportionQuestion(schema, "band", "old", PureDP(1.0), by="arm"),
     "covariances": lambda schema: CovarianceMatrixQuestion(schema, ("spend", "age"), PureDP(1.0)),
@@ -176,7 +176,7 @@ QUESTIONS = {
 SUMS = Bounds(0, 30, grid=0.5)
 PER_UNIT = {
     "unit sum": lambda schema: SumQuestion(schema, "spend", PureDP(1.0), unit_sum=SUMS),
-    "unit mean by": lambda schema: MeanQuestion(schema, "spend", PureDP(1.0), by="arm", unit_sum=SUMS, spread=True),
+    "unit mean by": lambda schema: MeanQuestion(schema, "spend", PureDP(1.0), by="arm", unit_sum=SUMS, variance=True),
 }
 
 
@@ -230,7 +230,7 @@ def test_every_kind_of_budget(budget):
     asked = session(make_rows(), schema, budget)
     parts = budget.split(4)
     asked.count(parts[0], by="arm")
-    asked.mean("spend", parts[1], by="arm", unit_sum=Bounds(0, 30, grid=0.5), spread=True)
+    asked.mean("spend", parts[1], by="arm", unit_sum=Bounds(0, 30, grid=0.5), variance=True)
     asked.quantile("age", [0.25, 0.75], parts[2], by="band", recursive=True)
     asked.quantile("spend", 0.9, parts[3], interval=0.9)
     assert asked.ledger.spent().within(budget)
@@ -247,7 +247,7 @@ def test_plans_read_no_data_and_spend_nothing():
         asked.plan.quantile("age", 0.5, PureDP(0.1)),
         asked.plan.independence(["arm", "band"], PureDP(0.1), contribution=Contribution(total=1)),
     ]
-    assert all(one.expected_error > 0 and one.to_dict() and str(one) for one in planned)
+    assert all(one.error_95 > 0 and one.to_dict() and str(one) for one in planned)
     assert planned[1].smallest_effect < 3
     assert asked.ledger.remaining() == PureDP(1.0)
     with pytest.raises(InsufficientBudget):
@@ -260,9 +260,9 @@ def test_plans_read_no_data_and_spend_nothing():
 def test_a_repeated_request_costs_nothing_and_says_the_same(tmp_path):
     rows, schema = make_rows(), Schema(columns=COLUMNS, unit=UNITS)
     first = Session(rows, schema, ledger=tmp_path / "l.sqlite", budget=PureDP(1.0))
-    answer = first.count(PureDP(1.0), by="arm", request="arms")
+    answer = first.count(PureDP(1.0), by="arm", name="arms")
     again = Session(rows, schema, ledger=tmp_path / "l.sqlite")
-    repeated = again.count(PureDP(1.0), by="arm", request="arms")
+    repeated = again.count(PureDP(1.0), by="arm", name="arms")
     np.testing.assert_array_equal(repeated.value, answer.value)
     assert repeated.release_id == answer.release_id
     with pytest.raises(InsufficientBudget):
@@ -272,9 +272,9 @@ def test_a_repeated_request_costs_nothing_and_says_the_same(tmp_path):
 @pytest.mark.parametrize(
     "reach",
     [
-        lambda s, rows: s.mean("spend", SHARP, spread=True).population_interval(),
-        lambda s, rows: s.table(["arm", "band"], SHARP).proportions("arm").confidence_interval(),
-        lambda s, rows: s.quantile("spend", 0.5, SHARP, interval=0.9, rows_at_least=rows).confidence_interval(),
+        lambda s, rows: s.mean("spend", SHARP, variance=True).population_interval(),
+        lambda s, rows: s.table(["arm", "band"], SHARP).proportions("arm").population_interval(),
+        lambda s, rows: s.quantile("spend", 0.5, SHARP, interval=0.9, rows_at_least=rows).noise_interval(),
     ],
     ids=["mean", "shares", "median"],
 )
@@ -299,12 +299,12 @@ def test_tests_of_released_tables_ask_for_one_row_of_each_unit():
 @pytest.mark.parametrize(
     ("ask", "truth"),
     [
-        (lambda s, r: s.table(["size", "arm"], SHARP, request=r), "count"),
-        (lambda s, r: s.count(SHARP, by=["size", "arm"], request=r), "count"),
-        (lambda s, r: s.independence(["size", "arm"], SHARP, request=r).release, "count"),
-        (lambda s, r: s.homogeneity("arm", "size", SHARP, request=r).release, "count"),
-        (lambda s, r: s.mean("spend", SHARP, by=["size", "arm"], spread=True, request=r), "mean"),
-        (lambda s, r: s.sum("spend", SHARP, by=["size", "arm"], request=r), "sum"),
+        (lambda s, r: s.table(["size", "arm"], SHARP, name=r), "count"),
+        (lambda s, r: s.count(SHARP, by=["size", "arm"], name=r), "count"),
+        (lambda s, r: s.independence(["size", "arm"], SHARP, name=r).release, "count"),
+        (lambda s, r: s.homogeneity("arm", "size", SHARP, name=r).release, "count"),
+        (lambda s, r: s.mean("spend", SHARP, by=["size", "arm"], variance=True, name=r), "mean"),
+        (lambda s, r: s.sum("spend", SHARP, by=["size", "arm"], name=r), "sum"),
     ],
     ids=["table", "count", "independence", "homogeneity", "mean", "sum"],
 )
@@ -325,7 +325,7 @@ def test_cells_keep_their_labels_in_the_ledger(tmp_path, ask, truth):
     for answer in (ask(session(rows, schema), None), first, again, Release.from_json(again.to_json())):
         check(answer)
     with pytest.raises(DiscreetError):  # another order is another question
-        Session(rows, schema, ledger=ledger).table(["arm", "size"], SHARP, request="cells")
+        Session(rows, schema, ledger=ledger).table(["arm", "size"], SHARP, name="cells")
 
 
 @pytest.mark.parametrize(

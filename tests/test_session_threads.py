@@ -34,9 +34,9 @@ def truth() -> dict[str, int]:
 
 def right(session: Session, number: int) -> bool:
     if number % 2:
-        answer = session.count(PureDP(EPSILON), request=f"count {number // 4}")
+        answer = session.count(PureDP(EPSILON), name=f"count {number // 4}")
         return abs(float(answer.value) - sum(truth().values())) < 3
-    answer = session.count(PureDP(EPSILON), by="region", request=f"regions {number // 4}")
+    answer = session.count(PureDP(EPSILON), by="region", name=f"regions {number // 4}")
     return all(abs(value - truth()[name]) < 3 for name, value in zip(SCHEMA_LABELS, answer.value, strict=True))
 
 
@@ -66,11 +66,11 @@ def test_a_request_that_another_thread_pays_for_meanwhile_is_answered(monkeypatc
     def late(ledger: Ledger, guarantee: Any, **options: Any) -> Any:
         if not paid:
             paid.append(True)
-            session.count(PureDP(EPSILON), request="all")
+            session.count(PureDP(EPSILON), name="all")
         return preview(ledger, guarantee, **options)
 
     monkeypatch.setattr(Ledger, "preview", late)
-    assert session.count(PureDP(EPSILON), request="all") == session.count(PureDP(EPSILON), request="all")
+    assert session.count(PureDP(EPSILON), name="all") == session.count(PureDP(EPSILON), name="all")
     assert session.ledger.verify().spends == 1
 
 

@@ -162,12 +162,12 @@ def test_a_public_number_of_rows_leaves_noise_on_the_balance_alone():
 
 def test_an_answer_is_stored_and_says_the_same_again():
     session = asked(visits(), budget=d.PureDP(1.0))
-    first = session.signed_rank("after", "before", ONE, request="visits")
-    again = session.signed_rank("after", "before", ONE, request="visits")
+    first = session.signed_rank("after", "before", ONE, name="visits")
+    again = session.signed_rank("after", "before", ONE, name="visits")
     assert (again.pvalue, tuple(again.population_interval())) == (first.pvalue, tuple(first.population_interval()))
     assert first.verdict()["pvalue"] == first.pvalue
     with pytest.raises(DiscreetError, match="different release"):
-        session.signed_rank("after", "fine", ONE, request="visits")
+        session.signed_rank("after", "fine", ONE, name="visits")
 
 
 @pytest.mark.parametrize("guarantee", [d.ApproxDP(1.0, 1e-6), d.ZeroConcentratedDP(0.5), d.GaussianDP(1.0)])

@@ -148,7 +148,7 @@ def test_covariance_intervals_cover():
     made = BoundedCovariance(budget=PureDP(1.0), changes=CHANGES, variance_bounds=DOMAINS)
     covered = np.zeros(3)
     for seed in range(600):
-        low, high = made.confidence_interval(made.measure(TRUTH, rng=seed), 0.9)
+        low, high = made.noise_interval(made.measure(TRUTH, rng=seed), 0.9)
         covered += (low <= TRUTH) & (high >= TRUTH)
     assert np.all(covered / 600 >= 0.9 - 4 * math.sqrt(0.09 / 600))
 
@@ -160,7 +160,7 @@ def test_covariance_release_with_fractions():
     noisy = release(exact, made, ledger=ledger)
     assert noisy.value.shape == (3,)
     assert noisy.guarantee == PureDP(1.0)
-    assert noisy.confidence_interval().low.shape == (3,)
+    assert noisy.noise_interval().low.shape == (3,)
     with pytest.raises(DiscreetError):
         release(Exact(np.array([1.0, 2.0]), MOVES), made, ledger=Ledger(":memory:", budget=PureDP(1.0)))
 
@@ -189,7 +189,7 @@ def test_proportions_are_possible_and_spend_their_budget(method, noise, sensitiv
     assert draws.sum(axis=1) == pytest.approx(np.ones(500))
     single = made.draw(np.array(SHARES, dtype=object))
     assert single.sum() == pytest.approx(1.0)
-    low, high = made.confidence_interval(made.measure(SHARES, rng=1), 0.95)
+    low, high = made.noise_interval(made.measure(SHARES, rng=1), 0.95)
     assert low.shape == high.shape == (4,)
     assert mechanism_from_dict(json.loads(json.dumps(made.to_dict()))) == made
 
@@ -252,7 +252,7 @@ def test_tree_repairs_negative_nodes_by_family():
 
 
 def test_all_but_one_takes_the_rest():
-    made = BoundedProportions(scale=1e-6, categories=3, method="all_but_one", left_out=0)
+    made = BoundedProportions(scale=1e-6, categories=3, method="all_but_one", dropped_rows=0)
     assert made.draw([0.2, 0.3, 0.5]) == pytest.approx([0.2, 0.3, 0.5], abs=1e-4)
     assert made.present(np.array([0.8, 0.7])) == pytest.approx([0.0, 0.8 / 1.5, 0.7 / 1.5])
 
@@ -268,7 +268,7 @@ def test_proportion_intervals_cover():
         truth = np.array(SHARES, dtype=float)
         covered = np.zeros(4)
         for seed in range(600):
-            low, high = made.confidence_interval(made.measure(SHARES, rng=seed), 0.9)
+            low, high = made.noise_interval(made.measure(SHARES, rng=seed), 0.9)
             covered += (low <= truth) & (truth <= high)
         assert np.all(covered / 600 >= 0.9 - 4 * math.sqrt(0.09 / 600)), method
 
@@ -295,7 +295,7 @@ def test_tied_pair_of_liu2019_remark_1():
     weighted = TiedPair(scale=0.1, bounds=((0, 1), (0, 1)), total=2.0, coefficients=(2.0, 4.0), inflated=True)
     first, second = weighted.draw([0.4, 0.3])
     assert 2 * first + 4 * second == pytest.approx(2.0)
-    low, high = weighted.confidence_interval(weighted.draw([0.4, 0.3]), 0.95)
+    low, high = weighted.noise_interval(weighted.draw([0.4, 0.3]), 0.95)
     assert np.all(low <= high)
     assert mechanism_from_dict(json.loads(json.dumps(weighted.to_dict()))) == weighted
     ledger = Ledger(":memory:", budget=PureDP(1.0))
@@ -306,12 +306,12 @@ def test_tied_pair_of_liu2019_remark_1():
 def test_plans_know_the_error_before_data():
     covariance = BoundedCovariance(budget=PureDP(1.0), changes=CHANGES, variance_bounds=DOMAINS)
     planned = plan(MOVES, covariance)
-    assert planned.expected_error.shape == (3,)
+    assert planned.error_95.shape == (3,)
     errors = np.abs(np.array([covariance.measure(TRUTH, rng=seed) for seed in range(400)]) - TRUTH)
-    assert np.all(np.mean(errors <= planned.expected_error, axis=0) >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / 400))
-    assert plan(TWO, BoundedProportions.calibrate(PureDP(1.0), TWO)).expected_error > 0
+    assert np.all(np.mean(errors <= planned.error_95, axis=0) >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / 400))
+    assert plan(TWO, BoundedProportions.calibrate(PureDP(1.0), TWO)).error_95 > 0
     pair = TiedPair(scale=0.1, bounds=((0, 1), (0, 1)), total=1.0, coefficients=(1.0, 2.0))
-    assert plan(Sensitivity(l1=0.1), pair).expected_error.shape == (2,)
+    assert plan(Sensitivity(l1=0.1), pair).error_95.shape == (2,)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_plans_know_the_error_before_data():
         lambda: BoundedProportions(scale=1.0, categories=3, method="magic"),
         lambda: BoundedProportions(scale=1.0, categories=3, noise="laplace"),
         lambda: BoundedProportions(scale=1.0, categories=3, method="universal_histogram", branching=1),
-        lambda: BoundedProportions(scale=1.0, categories=3, left_out=3),
+        lambda: BoundedProportions(scale=1.0, categories=3, dropped_rows=3),
         lambda: BoundedProportions.calibrate(PureDP(1.0), Sensitivity(moves=(1.0,))),
         lambda: TiedPair(scale=1.0, bounds=(0, 1), total=1.0),
         lambda: TiedPair(scale=1.0, bounds=((0, 1), (5, 6)), total=1.0),

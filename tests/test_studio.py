@@ -602,7 +602,7 @@ def test_every_question_is_added_and_planned(browser, folder):
 @pytest.mark.parametrize(
     "asks",
     [
-        ["share", "mean", "regression", "compare_means", "quality"],
+        ["share", "mean", "regression", "compare_means", "usable_values"],
         pytest.param(
             [one.ask for one in gallery() if one.ask not in ALONE], marks=pytest.mark.deep, id="every question"
         ),

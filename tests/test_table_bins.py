@@ -48,7 +48,7 @@ def test_numbers_in_bins_are_counted_exactly(nulls):
         joint["fm".index(row["sex"]), int(age >= 18) + int(age > 40.5), int(round(pay, 9) >= 0.1)] += 1
     found = question.measurement.exact(take(open_source(rows), schema))
     assert (found == margins.stacked(joint)).all()
-    assert question.plan().expected_error > 0
+    assert question.plan().error_95 > 0
     release = d.Session(rows, schema, ledger=":memory:", budget=d.GaussianDP(200.0)).tables(
         [["age"], ["age", "pay"]], d.GaussianDP(100.0), bins=bins | {"age": 4}
     )

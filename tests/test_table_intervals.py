@@ -46,14 +46,14 @@ SETTINGS = [
 def test_coverage_of_counts_margins_and_proportions(mechanism, neighbours):
     hits = {name: [] for name in ("count", "margin", "share", "margin share", "all counts", "all shares")}
     for counts, noisy in releases(mechanism, TABLE, SHARES, 300, neighbours):
-        hits["count"].append(noisy.counts().confidence_interval().contains(counts)[0, 0])
-        hits["margin"].append(noisy.margin("arm").confidence_interval().contains(counts.sum(axis=1))[0])
-        hits["share"].append(noisy.proportions().confidence_interval().contains(SHARES)[0, 0])
-        by_outcome = noisy.proportions("outcome").confidence_interval()
+        hits["count"].append(noisy.counts().noise_interval().contains(counts)[0, 0])
+        hits["margin"].append(noisy.margin("arm").noise_interval().contains(counts.sum(axis=1))[0])
+        hits["share"].append(noisy.proportions().population_interval().contains(SHARES)[0, 0])
+        by_outcome = noisy.proportions("outcome").population_interval()
         hits["margin share"].append(by_outcome.contains(SHARES.sum(axis=0))[2])
-        every = noisy.counts().confidence_interval(0.95, simultaneous=True).contains(counts)
+        every = noisy.counts().noise_interval(0.95, simultaneous=True).contains(counts)
         hits["all counts"].append(every.all())
-        shares = noisy.proportions().confidence_interval(0.95, simultaneous=True).contains(SHARES)
+        shares = noisy.proportions().population_interval(0.95, simultaneous=True).contains(SHARES)
         hits["all shares"].append(shares.all())
     coverage = {name: float(np.mean(found)) for name, found in hits.items()}
     assert all(rate >= ENOUGH for rate in coverage.values()), coverage
@@ -66,7 +66,7 @@ def test_intervals_of_a_release_are_those_of_its_measurement():
         JamesSteinGaussian(scale=20.0, rank_deficient=True, clip="simplex"),
         rng=3,
     )
-    interval = noisy.confidence_interval(0.95)
+    interval = noisy.noise_interval(0.95)
     half = 1.959964 * 20 * math.sqrt(5 / 6)
     assert np.allclose(np.asarray(interval.high) - noisy.measured, half, rtol=1e-4)
     assert not np.allclose(noisy.value, noisy.measured)
@@ -97,7 +97,7 @@ def test_a_public_total_narrows_margins_and_makes_the_whole_exact():
 
 def test_shares_of_pure_noise_exclude_nothing():
     noisy = release(TABLE.exact_counts(np.zeros((2, 3), dtype=int)), Gaussian(50.0), rng=4)
-    interval = noisy.proportions().confidence_interval()
+    interval = noisy.proportions().population_interval()
     assert np.all(np.asarray(interval.low) == 0)
     assert np.asarray(noisy.proportions()).sum() == pytest.approx(1)
 
@@ -118,7 +118,7 @@ def test_coverage_of_the_odds_ratio(mechanism, neighbours):
 
 def test_odds_ratio_under_heavy_noise_says_nothing():
     noisy = release(TWO.exact_counts(np.full((2, 2), 5)), Gaussian(40.0), rng=2)
-    interval = noisy.odds_ratio().confidence_interval()
+    interval = noisy.odds_ratio().population_interval()
     assert interval.low == 0
     assert interval.high == math.inf
     assert noisy.odds_ratio().to_dict()["high"] is None
@@ -137,14 +137,14 @@ def test_odds_ratios_of_small_cells_are_covered(shares):
 def test_the_interval_of_an_odds_ratio_is_what_its_test_accepts():
     for counts in ([[70, 30], [40, 60]], [[1, 90], [60, 150]], [[3000, 1000], [1000, 3000]]):
         ratio = release(TWO.exact_counts(np.array(counts)), Geometric(1.0), rng=3).odds_ratio()
-        interval = ratio.confidence_interval()
+        interval = ratio.noise_interval()
         assert interval.low <= ratio.estimate <= interval.high
         inside = np.geomspace(max(float(interval.low), 1e-5) * 1.1, float(interval.high) / 1.1, 7)[1:-1]
         assert ratio.accepts(inside).all()
         outside = np.array([float(interval.low) / 1.5, float(interval.high) * 1.5])
         assert not ratio.accepts(outside[outside > 1e-6]).any()
-        assert interval == ratio.confidence_interval()  # simulated from the same seed
-        assert ratio.confidence_interval(0.99).width >= interval.width
+        assert interval == ratio.noise_interval()  # simulated from the same seed
+        assert ratio.noise_interval(0.99).width >= interval.width
 
 
 def test_coverage_and_consistency_of_cramers_v():
@@ -156,7 +156,7 @@ def test_coverage_and_consistency_of_cramers_v():
         JamesSteinGaussian(scale=6.0, rank_deficient=True), TABLE, shares, 600, Neighbours.REPLACE_ONE, 200
     ):
         association = noisy.cramers_v(MonteCarlo(n_resamples=399, rng=1))
-        found.append((association.estimate, association.confidence_interval().contains(truth)))
+        found.append((association.estimate, association.noise_interval().contains(truth)))
     estimates, covered = np.array(found).T
     assert abs(estimates.mean() - truth) < 0.02
     assert covered.mean() >= 0.88  # 95 % falls below with probability 1e-4 in 200 runs
@@ -192,7 +192,7 @@ def test_weak_associations_are_covered(slope):
     for _ in range(120):
         counts = rng.multinomial(800, shares.ravel()).reshape(2, 2)
         noisy = release(TWO.exact_counts(counts, neighbours=Neighbours.ADD_REMOVE), Laplace(2.0), rng=rng)
-        interval = noisy.cramers_v(MonteCarlo(n_resamples=199, rng=rng)).confidence_interval()
+        interval = noisy.cramers_v(MonteCarlo(n_resamples=199, rng=rng)).population_interval()
         assert float(interval.width) > 0.01  # never "0 to 0"
         found.append(interval.contains(truth))
     assert np.mean(found) >= 0.89

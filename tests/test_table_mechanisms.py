@@ -159,7 +159,7 @@ def test_any_subspace():
     assert np.allclose(draws @ np.array(rows).T, [30.0, 60.0])
     cost = np.sum((draws - truth) ** 2, axis=1)
     assert abs(cost.mean() - 36.0) < 4.5 * cost.std() / 200  # false alarm 7e-6
-    low, high = mechanism.confidence_interval(mechanism.draw(truth, rng=1), 0.95)
+    low, high = mechanism.noise_interval(mechanism.draw(truth, rng=1), 0.95)
     assert np.allclose(high - low, 2 * 1.959964 * 3 * math.sqrt(2 / 3), rtol=1e-4)
     assert mechanism_from_dict(mechanism.to_dict()) == mechanism
 

@@ -149,7 +149,7 @@ def test_covariances_of_a_session(neighbours, columns):
     truth = table[columns].cov(ddof=0).to_numpy()
     assert np.allclose(found.matrix, truth, atol=1e-3 * np.sqrt(np.outer(np.diag(truth), np.diag(truth))))
     assert np.allclose(found.correlation, table[columns].corr(), atol=2e-3)
-    inside = found.confidence_interval()
+    inside = found.noise_interval()
     assert np.all((np.asarray(inside.low) <= found.matrix) & (found.matrix <= np.asarray(inside.high)))
     wider = found.population_interval()
     assert np.all(np.asarray(wider.width) > np.asarray(inside.width))

@@ -32,8 +32,8 @@ from tests.test_every_question import ASKED, SCHEMA, budget, guarantee, rows
 
 LABELS = {
     "profile": ["column"],
-    "quality": ["column"],
-    "left_out": ["why"],
+    "usable_values": ["column"],
+    "dropped_rows": ["why"],
     "count": ["arm"],
     "sum": ["arm"],
     "mean": ["arm"],
@@ -58,11 +58,11 @@ LABELS = {
     "compare_arms": ["treatment", "control"],
     "compare_means": ["treatment", "control"],
     "clusters": ["centre", "column"],
-    "groups": ["city"],
+    "common_labels": ["city"],
     "distinct": ["arm"],
     "running_total": ["period"],
 }
-NOTHING_TO_DRAW = ("mode", "groups")
+NOTHING_TO_DRAW = ("mode", "common_labels")
 """Answers that are labels."""
 
 
@@ -112,7 +112,7 @@ def test_every_answer_with_numbers_is_drawn(answers, name):
 def test_numbers_are_those_of_the_answer(answers):
     frame = answers["mean"].to_pandas().set_index("arm")
     old = answers["mean"]["old"]
-    noise, population = old.confidence_interval(), old.population_interval()
+    noise, population = old.noise_interval(), old.population_interval()
     assert frame.loc["old", "estimate"] == old.mean
     assert (frame.loc["old", "noise_low"], frame.loc["old", "noise_high"]) == tuple(noise)
     assert (frame.loc["old", "population_low"], frame.loc["old", "population_high"]) == tuple(population)
@@ -139,8 +139,8 @@ def test_tests_and_comparisons_bring_their_pvalues(answers):
 
 def test_chosen_labels_stand_among_the_labels(answers):
     assert answers["mode"].to_pandas()["mode"].tolist() == [answers["mode"].mode]
-    groups = answers["groups"].to_pandas()
-    assert groups["city"].tolist() == list(answers["groups"].labels)
+    groups = answers["common_labels"].to_pandas()
+    assert groups["city"].tolist() == list(answers["common_labels"].labels)
     assert groups["estimate"].isna().all()
 
 
@@ -171,13 +171,13 @@ def test_a_plain_value_has_the_standard_error_of_its_law():
 
 def test_groups_answer_as_one_does():
     session = Session(rows(), SCHEMA, ledger=":memory:", budget=PureDP(9.0))
-    answer = session.mean("spend", PureDP(3.0), by="arm", spread=True)
+    answer = session.mean("spend", PureDP(3.0), by="arm", variance=True)
     assert answer.mean == {"old": answer["old"].mean, "new": answer["new"].mean}
     assert answer.standard_deviation["new"] == answer["new"].standard_deviation
     assert answer.variance["new"] == answer["new"].variance
     assert answer.count["new"] == answer["new"].count
     for intervals, one in (
-        (answer.confidence_interval(), answer["new"].confidence_interval()),
+        (answer.noise_interval(), answer["new"].noise_interval()),
         (answer.population_interval(0.9), answer["new"].population_interval(0.9)),
     ):
         assert tuple(intervals["new"]) == tuple(one)
@@ -189,7 +189,7 @@ def test_groups_answer_as_one_does():
     with pytest.raises(InvalidParameter, match="Did you mean 'new'"):
         answer["New"]
     with pytest.raises(InvalidParameter, match="Did you mean 'new'"):
-        answer.confidence_interval()["nwe"]
+        answer.noise_interval()["nwe"]
     sums = session.sum("spend", PureDP(3.0), by="arm")
     assert set(sums.estimate) == {"old", "new"}
     with pytest.raises(NoPopulationInterval):
@@ -205,9 +205,7 @@ def test_many_groups_are_shown_in_part(monkeypatch):
     answer = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).mean("x", by="g", epsilon=1.0)
     asked = set()
     one = type(answer["g0"])
-    monkeypatch.setattr(
-        one, "confidence_interval", lambda self: asked.add(tuple(self.value)) or Interval(0.0, 1.0, 0.95)
-    )
+    monkeypatch.setattr(one, "noise_interval", lambda self: asked.add(tuple(self.value)) or Interval(0.0, 1.0, 0.95))
     assert "20 more groups" in str(answer)
     assert len(asked) == 40  # intervals of the others are not worked out
 
@@ -252,6 +250,6 @@ def test_the_unit_is_who_is_protected():
 def test_a_plan_is_a_row():
     planned = plan(Sensitivity(l1=1.0), Laplace(scale=2.0))
     frame = planned.to_pandas()
-    assert frame["expected_error"].tolist() == [planned.expected_error]
+    assert frame["error_95"].tolist() == [planned.error_95]
     assert frame["guarantee"].tolist() == ["PureDP(ε=0.5)"]
     assert "layer" in planned.plot().to_dict()

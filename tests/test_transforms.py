@@ -23,10 +23,10 @@ from discreet import (
     Dates,
     Formula,
     PrivacyUnit,
+    PrivateLabels,
     PureDP,
     Schema,
     Session,
-    Unlisted,
     schema_from_dict,
 )  # fmt: skip
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
@@ -49,7 +49,7 @@ COLUMNS = {
     "flag": Categories([True, False]),
     "born": Dates("1900-01-01", "2024-12-31"),
     "month": Dates("1900-01-01", "2024-12-01", grid="month"),
-    "place": Unlisted(),
+    "place": PrivateLabels(),
 }
 
 
@@ -645,7 +645,7 @@ def test_answers_belong_to_their_formulas():
 
     first = Session(rows, Schema(columns={"x": Bounds(0, 9, grid=1)}), ledger=":memory:", budget=PureDP(9.0))
     ledger = first.ledger
-    session(9, None, ledger).sum("double", PureDP(1.0), request="r")
+    session(9, None, ledger).sum("double", PureDP(1.0), name="r")
     for other in (session(8, None, ledger), session(9, Formula("x > 1"), ledger)):
         with pytest.raises(DiscreetError):
-            other.sum("double", PureDP(1.0), request="r")
+            other.sum("double", PureDP(1.0), name="r")

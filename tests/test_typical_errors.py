@@ -18,7 +18,7 @@ from .test_every_question import ASKED, SCHEMA, guarantee
 
 DATA_SETS, ANSWERS = 6, 1200
 MEASURED = (MeasuredQuestion, TableTest)
-ELSEWHERE = ("groups", "clusters", "compare_means", "compare_arms", "running_total")
+ELSEWHERE = ("common_labels", "clusters", "compare_means", "compare_arms", "running_total")
 """Their plans are checked by runs in tests of their own."""
 
 
@@ -40,7 +40,7 @@ READ = {
     "regression": lambda answer: np.array([answer.params["age"]]),
     "logistic_regression": lambda answer: np.array([answer.params["age"]]),
     "signed_rank": lambda answer: np.array([answer.estimate]),
-    "left_out": lambda answer: answer.most * values(answer),
+    "dropped_rows": lambda answer: answer.most * values(answer),
 }
 
 
@@ -123,7 +123,7 @@ CASES += [(name, ZeroConcentratedDP(0.05)) for name in ("mean", "std", "mode")]
 def test_the_planned_error_is_that_of_answers(name, of):
     planned = question(name, of).plan()
     size = np.abs(errors(name, of, 2 if "per group" in planned.scenario else 1))
-    reach = planned.expected_error
+    reach = planned.error_95
     # Of several numbers, the plan is about the one with the largest error. Fewer whole numbers stay below than within.
     below, within = (np.mean(size < reach * (1 - 1e-9), axis=0), np.mean(size <= reach * (1 + 1e-9), axis=0))
     assert np.min(below) <= 0.95 + 0.02, np.quantile(size, 0.95, axis=0)

@@ -85,7 +85,7 @@ def test_shown_shares_are_possible_and_lie_in_their_intervals(yes, rows):
     held = population = 0
     for seed in range(300):
         found = release(exact, share_noise(PureDP(1.0), exact.sensitivity, rows), rng=seed)
-        interval = found.confidence_interval()
+        interval = found.noise_interval()
         assert 0 <= interval.low <= found.value <= interval.high <= 1
         assert found.value * rows == pytest.approx(round(found.value * rows), abs=1e-9)
         held += interval.low - 1e-12 <= yes / rows <= interval.high + 1e-12
@@ -104,5 +104,5 @@ def test_a_session_asks_for_it():
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(60.0))
     found = session.proportion("vote", "yes", PureDP(50.0))
     assert found.mechanism == WholeShare(Geometric(0.02), 40)
-    assert (found.value, tuple(found.confidence_interval())) == (0.25, (0.25, 0.25))
+    assert (found.value, tuple(found.noise_interval())) == (0.25, (0.25, 0.25))
     assert type(found).from_json(found.to_json()) == found

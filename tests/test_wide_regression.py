@@ -333,10 +333,10 @@ def test_models_that_were_named_have_intervals_of_their_own():
 
 def test_named_models_belong_to_the_question():
     asked = session(d.PureDP(2.0))
-    asked.regression("y", ON, d.PureDP(1.0), models=["a"], request="one")
+    asked.regression("y", ON, d.PureDP(1.0), models=["a"], name="one")
     with pytest.raises(DiscreetError):
-        asked.regression("y", ON, d.PureDP(1.0), models=["b"], request="one")
-    assert asked.regression("y", ON, d.PureDP(1.0), models=[("a",)], request="one").model("a").params
+        asked.regression("y", ON, d.PureDP(1.0), models=["b"], name="one")
+    assert asked.regression("y", ON, d.PureDP(1.0), models=[("a",)], name="one").model("a").params
     few = RegressionQuestion(SCHEMA, "y", ["a", "sex"], d.PureDP(1.0), models=["a"])
     assert not few.several_steps  # everything is measured at once, and every model is as good
 
@@ -364,9 +364,9 @@ def test_models_that_make_no_sense_are_refused(models, match):
 )
 def test_both_steps_cost_what_was_asked(guarantee):
     asked = session(guarantee)
-    found = asked.regression("y", ON, guarantee, request="wide")
+    found = asked.regression("y", ON, guarantee, name="wide")
     assert found.guarantee == guarantee
-    assert asked.regression("y", ON, guarantee, request="wide").to_dict() == found.to_dict()
+    assert asked.regression("y", ON, guarantee, name="wide").to_dict() == found.to_dict()
     with pytest.raises(DiscreetError):
         asked.count(d.PureDP(0.01) if isinstance(guarantee, d.PureDP) else guarantee)
     again = Release.from_json(found.to_json())

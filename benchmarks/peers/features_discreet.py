@@ -23,12 +23,12 @@ from discreet import (
     Ledger,
     PermuteAndFlip,
     PrivacyUnit,
+    PrivateLabels,
     PureDP,
     Related,
     Schema,
     Sensitivity,
     Session,
-    Unlisted,
     ZeroConcentratedDP,
     __version__,
     compare_means,
@@ -183,27 +183,27 @@ def groups():
     """Labels that nobody declared: the common one is shown, the rare one is not."""
     words = pyarrow.table({"word": ["common"] * 500 + ["rare"]})
     budget = ApproxDP(1.0, 1e-6)
-    asked = Session(words, Schema(columns={"word": Unlisted()}), ledger=":memory:", budget=budget)
-    assert asked.groups("word", budget).labels == ("common",)
+    asked = Session(words, Schema(columns={"word": PrivateLabels()}), ledger=":memory:", budget=budget)
+    assert asked.common_labels("word", budget).labels == ("common",)
     return yes()
 
 
 def planned():
     """The error of a mean, without any data."""
     nothing = Session(None, Schema(columns=COLUMNS), ledger=":memory:", budget=one)
-    assert nothing.plan.mean("age", one, expected_rows=3000).expected_error > 0
+    assert nothing.plan.mean("age", one, expected_rows=3000).error_95 > 0
     return yes("every release")
 
 
 def noise_interval():
     """An interval from the release itself."""
-    assert session().mean("age", one).confidence_interval(0.95).contains(59.5) in (True, False)
+    assert session().mean("age", one).noise_interval(0.95).contains(59.5) in (True, False)
     return yes("all but choices")
 
 
 def population():
     """Noise and sampling together."""
-    found = session().mean("age", one, spread=True)
+    found = session().mean("age", one, variance=True)
     assert found.population_interval(0.95).low < found.population_interval(0.95).high
     return yes("of every answer, or refused with words")
 

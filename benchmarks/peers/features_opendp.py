@@ -158,7 +158,7 @@ def population():
     """A share, from canonical noise."""
     from opendp.extras.numpy.canonical import BinomialCND
 
-    low, high = BinomialCND(40.0, 1.0, (1.0, 1e-6), 100).confidence_interval(alpha=0.05)
+    low, high = BinomialCND(40.0, 1.0, (1.0, 1e-6), 100).noise_interval(alpha=0.05)
     assert low < 0.4 < high
     return partly("one share, public number")
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.schema import Contribution as Contribution
     from discreet.core.schema import Dates as Dates
     from discreet.core.schema import PrivacyUnit as PrivacyUnit
+    from discreet.core.schema import PrivateLabels as PrivateLabels
     from discreet.core.schema import Related as Related
     from discreet.core.schema import Schema as Schema
-    from discreet.core.schema import Unlisted as Unlisted
     from discreet.core.sensitivity import Sensitivity as Sensitivity
     from discreet.inference.moments import NoiseAware as NoiseAware
     from discreet.inference.noise import Asymptotic as Asymptotic
@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.mechanisms.choices.selection import PermuteAndFlip as PermuteAndFlip
     from discreet.mechanisms.choices.selection import ReportNoisyMax as ReportNoisyMax
     from discreet.mechanisms.composition import compose as compose
-    from discreet.mechanisms.composition import compose_profiles as compose_profiles
+    from discreet.mechanisms.composition import compose_curves as compose_curves
     from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
     from discreet.mechanisms.gaussian import Gaussian as Gaussian
     from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian as GeneralizedGaussian
@@ -82,7 +82,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.questions.pooled import PooledCovariance as PooledCovariance
     from discreet.questions.pooled import PooledVariance as PooledVariance
     from discreet.questions.profile.released_first import PrivateBounds as PrivateBounds
-    from discreet.questions.profile.released_first import PrivateContribution as PrivateContribution
+    from discreet.questions.profile.released_first import PrivateLimit as PrivateLimit
     from discreet.questions.proportion import Proportion as Proportion
     from discreet.questions.proportion import ProportionVector as ProportionVector
     from discreet.questions.quantile import Quantiles as Quantiles
@@ -111,7 +111,7 @@ _PUBLIC = {
     "ZeroConcentratedDP": "core.guarantee",
     "GaussianDP": "core.guarantee",
     "compose": "mechanisms.composition",
-    "compose_profiles": "mechanisms.composition",
+    "compose_curves": "mechanisms.composition",
     "Neighbours": "core.protection",
     "Sensitivity": "core.sensitivity",
     # mechanisms
@@ -180,8 +180,8 @@ _PUBLIC = {
     "Bands": "core.schema",
     "Bounds": "core.schema",
     "PrivateBounds": "questions.profile.released_first",
-    "PrivateContribution": "questions.profile.released_first",
-    "Unlisted": "core.schema",
+    "PrivateLimit": "questions.profile.released_first",
+    "PrivateLabels": "core.schema",
     "Categories": "core.schema",
     "Contribution": "core.schema",
     "Dates": "core.schema",

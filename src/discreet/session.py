@@ -32,7 +32,7 @@ from discreet.questions.grouped import GroupedRelease
 from discreet.questions.omitted import behind
 from discreet.questions.profile.question import ProfileQuestion, undeclared
 from discreet.questions.profile.released_first import (
-    PrivateContribution,
+    PrivateLimit,
     Settled,
     between_edges,
     check_approvable,
@@ -41,6 +41,7 @@ from discreet.questions.profile.released_first import (
     released_first,
     settled,
 )
+from discreet.questions.question import guarantee_of
 from discreet.results.ledger import Ledger
 from discreet.results.plan import affordable
 
@@ -102,7 +103,7 @@ class Session(Questions):
     """Ask questions of a data set; every answer is charged to its ledger.
 
     The named questions are short for `ask`: ``session.mean("age", guarantee)`` asks
-    ``MeanQuestion(session.schema, "age", guarantee)``. With ``request``, a name of your choice, an answer is stored:
+    ``MeanQuestion(session.schema, "age", guarantee)``. With ``name``, a name of your choice, an answer is stored:
     the same question under the same name returns it again and spends nothing. ``expected_rows`` and its like serve
     plans only.
 
@@ -117,7 +118,7 @@ class Session(Questions):
     ledger
         A `Ledger`, or the path of one; created with ``budget`` where there is none.
     budget
-        The budget of a new ledger.
+        The budget of a new ledger; or its parameters, as in ``epsilon=1.0``.
     table, engine, memory
         Passed on to `open_source`.
     delimiter, decimal, encoding, header, thousands, symbols
@@ -133,7 +134,7 @@ class Session(Questions):
     >>> rows = pyarrow.table({"arm": ["A", "B"] * 500})
     >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
     >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
-    >>> session.plan.count(PureDP(0.5)).expected_error <= 6
+    >>> session.plan.count(PureDP(0.5)).error_95 <= 6
     True
     >>> abs(session.count(PureDP(0.5)).value - 1000) < 60, session.ledger.remaining()
     (True, PureDP(epsilon=0.5))
@@ -156,7 +157,13 @@ class Session(Questions):
         thousands: str | None = None,
         symbols: str = "",
         related: Mapping[str, Any] | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
     ) -> None:
+        if (epsilon, delta, rho, mu) != (None,) * 4:
+            budget = guarantee_of(budget, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
         self._lock, self._use = RLock(), InUse("session")
         self._taken: dict[tuple[str, ...], Snapshot] = {}
@@ -176,20 +183,20 @@ class Session(Questions):
             if isinstance(source, str | os.PathLike):  # so that plans notice a second ledger for the same data
                 self.ledger.note(sources=[source_identity(source, table)])
 
-    def ask(self, question: Question[A], request: str | None = None) -> A:
+    def ask(self, question: Question[A], name: str | None = None) -> A:
         """Answer a question, and charge the ledger for it.
 
         Parameters
         ----------
         question
             What to release.
-        request
+        name
             A name for the answer, in place of the question's own: the same question under the same name returns the
             stored answer and spends nothing.
         """
         with self._use:
             own = self._own(question)
-            return own._answer(question.of_source(self.source_names), question.request if request is None else request)
+            return own._answer(question.of_source(self.source_names), question.name if name is None else name)
 
     def where(self, condition: str) -> Session:
         """The same session over the rows for which a condition holds; see `Formula` for what can be written.
@@ -219,7 +226,7 @@ class Session(Questions):
 
     def _answer(self, question: Question[A], request: str | None) -> A:
         asked = question if self._step is None else behind(question, self._step)
-        private = self._private or isinstance(getattr(question, "contribution", None), PrivateContribution)
+        private = self._private or isinstance(getattr(question, "contribution", None), PrivateLimit)
         if private and ((first := released_first(question, self.schema)) or between_edges(question, self.schema)):
             self._check_both(asked, request, first)
             everybody = self._omitting(None)
@@ -261,7 +268,7 @@ class Session(Questions):
         if request is not None and self.ledger.requested(request) is not None:
             if unpaid:  # its answer would have needed them
                 raise InvalidParameter(
-                    "request", request, "was used for a different release", "Use a new request. Nothing was spent."
+                    "name", request, "was used for a different release", "Use a new name. Nothing was spent."
                 )
             return
         costs = [*unpaid, question.charge_now(self.ledger)]
@@ -418,11 +425,11 @@ class Session(Questions):
         Examples
         --------
         >>> import pyarrow
-        >>> from discreet import ApproxDP, Schema, Session, Unlisted
+        >>> from discreet import ApproxDP, Schema, Session, PrivateLabels
         >>> rows = pyarrow.table({"city": ["Oslo"] * 600 + ["Bergen"] * 400 + ["a hamlet"]})
-        >>> schema = Schema(columns={"city": Unlisted()})
+        >>> schema = Schema(columns={"city": PrivateLabels()})
         >>> session = Session(rows, schema, ledger=":memory:", budget=ApproxDP(2.0, 1e-6))
-        >>> found = session.groups("city", ApproxDP(1.0, 5e-7))
+        >>> found = session.common_labels("city", ApproxDP(1.0, 5e-7))
         >>> found.labels, found.size_shown()
         (('Bergen', 'Oslo'), 17)
         >>> counts = session.declaring(city=found.categories()).count(ApproxDP(1.0, 5e-7), by="city")

@@ -372,10 +372,12 @@ _READS_RELEASES = "reads releases, which are public; an import rule keeps it fro
 
 RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(("PureDP", "ApproxDP", "ZeroConcentratedDP", "GaussianDP", "Neighbours", "Sensitivity"), _DECLARED),
-    **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins", "Unlisted"), _DECLARED),
-    **dict.fromkeys(("PrivateBounds", "PrivateContribution"), _DECLARED),
     **dict.fromkeys(
-        ("compose", "compose_profiles", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
+        ("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins", "PrivateLabels"), _DECLARED
+    ),
+    **dict.fromkeys(("PrivateBounds", "PrivateLimit"), _DECLARED),
+    **dict.fromkeys(
+        ("compose", "compose_curves", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
     ),
     **dict.fromkeys(("Bands", "Dates", "Formula", "Related", "schema_from_dict"), _DECLARED),
     **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),

@@ -37,7 +37,7 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.choices.group_selection import GaussianThreshold, GroupSelection, OptimalSelection
 from discreet.mechanisms.choices.quantile import QuantileChoice
 from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax, Selection
-from discreet.mechanisms.composition import compose_profiles
+from discreet.mechanisms.composition import compose_curves
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
@@ -362,7 +362,7 @@ def _mixed(here: Array, there: Array, mechanism: Laplace) -> Cells:
 def pipeline_case() -> Case:
     """A count, a mean and a choice of one data set, through the composed profile."""
     laplace, gaussian, choice = Laplace(2.0), Gaussian(2.0), ExponentialMechanism(0.5)
-    claim = compose_profiles([one.profile(UNIT) for one in (laplace, gaussian, choice)])
+    claim = compose_curves([one.profile(UNIT) for one in (laplace, gaussian, choice)])
     stated = ApproxDP(float(claim.epsilon_at(0.01)), 0.01)
     scores = [0, 3, 3], [1, 3, 3]
 

@@ -183,7 +183,7 @@ class _TellingLaplace(Laplace):
 
 def _release(ledger: _WatchedLedger, tell: Tell, request: str | None) -> None:
     mechanism = _TellingLaplace(scale=100.0, tell=lambda: tell(_DRAWN, ledger.last.hash, 0.0))
-    published = release(Exact(0.0, Sensitivity(l1=1.0)), mechanism, ledger=ledger, request=request)
+    published = release(Exact(0.0, Sensitivity(l1=1.0)), mechanism, ledger=ledger, name=request)
     if request is not None:  # only then is the answer stored
         tell(_PUBLISHED, ledger.last.hash, float(published.value))
 

@@ -107,9 +107,9 @@ def _structured() -> dict[str, Call]:
         "BoundedCovariance": (d.BoundedCovariance, covariance),
         "OptimalSelection": (d.OptimalSelection, {"epsilon": 1.0, "delta": 0.01}),
         "GaussianThreshold": (d.GaussianThreshold, {"scale": 2.0, "threshold": 9.0}),
-        "Unlisted": (d.Unlisted, {}),
+        "PrivateLabels": (d.PrivateLabels, {}),
         "PrivateBounds": (d.PrivateBounds, {"low": 0, "high": 9, "grid": 1, "proportion": 0.95, "epsilon": 0.1}),
-        "PrivateContribution": (d.PrivateContribution, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
+        "PrivateLimit": (d.PrivateLimit, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
         "BoundedProportions": (d.BoundedProportions, {"scale": 0.1, "categories": 3, "method": "simplex"}),
         "TiedPair": (d.TiedPair, {"scale": 0.1, "bounds": pair, "total": 1.0, "coefficients": (1.0, 1.0)}),
         "Clipped": (d.Clipped, {"mechanism": d.Laplace(1.0), "clip": "nonnegative", "integers": False}),
@@ -224,7 +224,7 @@ def _functions() -> dict[str, Call]:
         "Schema": (d.Schema, {"columns": {"x": d.Bounds(0, 1, grid=0.5)}, "unit": d.PrivacyUnit(), "size": None}),
         "Bins": (d.Bins, {"edges": (0, 1, 2)}),
         "OutlierSuppression": (d.OutlierSuppression, {"m": 0.4, "M": 0.5, "distance": AbsoluteDistance((0, 1))}),
-        "compose_profiles": (d.compose_profiles, {"profiles": [d.Laplace(1.0).profile(d.Sensitivity(l1=1.0))] * 2}),
+        "compose_curves": (d.compose_curves, {"profiles": [d.Laplace(1.0).profile(d.Sensitivity(l1=1.0))] * 2}),
         "hierarchy": (
             d.hierarchy,
             {"column": "district", "within": "region", "groups": {"north": ["n1", "n2"], "south": ["s1"]}},
@@ -392,17 +392,17 @@ def _paid(call: Callable[..., Any], budget: Guarantee = BUDGET) -> Callable[...,
 
 def _session() -> dict[str, Call]:
     """Every question; optional arguments are spelt out so that each is replaced."""
-    some: dict[str, Any] = {"guarantee": ONE, "contribution": None, "request": None}
+    some: dict[str, Any] = {"guarantee": ONE, "contribution": None, "name": None}
     grouped, summed = {**some, "by": "half"}, {"by": (), "unit_sum": None, **some}
     asked: dict[str, dict[str, Any]] = {
         "count": grouped,
         "sum": {"column": "x", **summed},
-        "mean": {"column": "x", "spread": True, "weighted": False, "expected_rows": None, **summed},
-        "proportion": {"column": "arm", "label": "A", "weighted": False, **some},
+        "mean": {"column": "x", "variance": True, "all_rows": False, "expected_rows": None, **summed},
+        "proportion": {"column": "arm", "label": "A", "all_rows": False, **some},
         "variance": {"column": "y", **summed},
         "std": {"column": "y", **summed},
         "median": {"column": "x", "interval": None, "rows_at_least": None, **summed},
-        "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "request": None},
+        "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "name": None},
         "regression": {"column": "y", "on": ("x", "arm"), "models": (("x",),), "expected_rows": None, **some},
         "logistic_regression": {"column": "half", "on": ("x", "arm"), "expected_rows": None, **some},
         "quantile": {
@@ -427,10 +427,10 @@ def _session() -> dict[str, Call]:
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
             "spread": None, "partitions": None, "unit_sum": None,
         },
-        "profile": {"columns": ("x", "arm"), "guarantee": ONE, "proportion": 0.95, "order": "ymd", "request": None},
+        "profile": {"columns": ("x", "arm"), "guarantee": ONE, "proportion": 0.95, "order": "ymd", "name": None},
         "distinct": {"column": "arm", **grouped},
-        "quality": {"columns": "x", "guarantee": ONE, "request": None},
-        "left_out": {"columns": "x", "most_rows": None, **grouped},
+        "usable_values": {"columns": "x", "guarantee": ONE, "name": None},
+        "dropped_rows": {"columns": "x", "most_rows": None, **grouped},
         "rehearsing": {"scenario": d.Scenario(rows=9), "repeats": 2},
         "omitting": {"step": d.PoissonSample(0.5)},
     }  # fmt: skip
@@ -441,7 +441,7 @@ def _session() -> dict[str, Call]:
         "guarantee": SOME,
         "contribution": None,
         "method": "best",
-        "request": None,
+        "name": None,
     }
     tables: dict[str, Any] = {
         "tables": [["arm"], ["arm", "half"]],
@@ -454,7 +454,7 @@ def _session() -> dict[str, Call]:
         "bins": None,
         "presented": True,
         "contribution": None,
-        "request": None,
+        "name": None,
     }
     running: dict[str, Any] = {
         "over": "arm",
@@ -463,7 +463,7 @@ def _session() -> dict[str, Call]:
         "column": "x",
         "contribution": None,
         "unit_sum": None,
-        "request": None,
+        "name": None,
     }
     return {
         **calls,
@@ -475,8 +475,8 @@ def _session() -> dict[str, Call]:
 
 
 def _groups(ledger: Any, **arguments: Any) -> Any:
-    schema = d.Schema(columns={"arm": d.Unlisted()})
-    return d.Session(_rows(), schema, ledger=ledger).groups(**arguments)
+    schema = d.Schema(columns={"arm": d.PrivateLabels()})
+    return d.Session(_rows(), schema, ledger=ledger).common_labels(**arguments)
 
 
 def _question(name: str) -> Callable[..., Any]:
@@ -561,7 +561,7 @@ def _conclusions() -> dict[str, Call]:
         "homogeneity": (d.homogeneity, {"releases": [cells, cells], **kinds}),
         "independence": (d.independence, {"release": square, **kinds}),
         "MonteCarlo": (d.MonteCarlo, {"n_resamples": 99, "rng": 1, "as_published": False}),
-        "Release.confidence_interval": (mean.confidence_interval, {"level": 0.95}),
+        "Release.noise_interval": (mean.noise_interval, {"level": 0.95}),
         "Release.from_dict": (d.Release.from_dict, {"data": mean.to_dict()}),
         "Release.from_json": (d.Release.from_json, {"text": mean.to_json()}),
         "MeanRelease.population_interval": (mean.population_interval, {"level": 0.95}),

@@ -39,13 +39,13 @@ from discreet.core.schema import (
     Contribution,
     Dates,
     PrivacyUnit,
+    PrivateLabels,
     Related,
     Schema,
-    Unlisted,
 )
 from discreet.plans.declarations import Formula
 from discreet.questions import Question, asked
-from discreet.questions.profile.released_first import PrivateBounds, PrivateContribution
+from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 from discreet.results.ledger import Ledger
 from discreet.session import Session
 
@@ -73,7 +73,7 @@ _COLUMNS: dict[str, Any] = {
     "half": Categories(["L", "R"], nulls="=L", unknown="=L"),
     "x": Bounds(0, 2, grid=1),
     "y": Bounds(-1, 1, grid=0.5, nulls=0),
-    "city": Unlisted(),
+    "city": PrivateLabels(),
 }
 _LIMITS = Contribution(groups=1, rows=2)
 """Those of running totals, so that questions about the same rows meet them in a session."""
@@ -247,7 +247,7 @@ _FULL = Schema(
         "day": Dates("2024-01-01", "2024-12-31"),
         "band": Bands(edges=[0, 2, 4], value=Formula("x")),
         "gap": Bounds(-4, 4, grid=1, value=Formula("x - 1")),
-        "city": Unlisted(),
+        "city": PrivateLabels(),
         "free": PrivateBounds(0, 8, grid=1),
     },
     unit=PrivacyUnit("person", contribution=Contribution(groups=2, rows=2)),
@@ -278,7 +278,7 @@ _CHANGED: dict[str, Sequence[Any]] = {
     "rows": (1, 3),
     "total": (2,),
     "column": ("family",),
-    "contribution": (Contribution(total=2), PrivateContribution(total=2)),
+    "contribution": (Contribution(total=2), PrivateLimit(total=2)),
     "neighbours": (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE),
     "size": (7,),
     "where": (Formula("x >= 2"), Formula("cost >= 2"), None),
@@ -323,12 +323,16 @@ def _asking(schema: Schema) -> dict[str, Callable[[Schema], str]]:
     one = PureDP(1.0)
 
     def identity(ask: str, **settings: Any) -> Callable[[Schema], str]:
-        guarantee = ApproxDP(1.0, 0.01) if ask == "groups" else one
+        guarantee = ApproxDP(1.0, 0.01) if ask == "common_labels" else one
         return lambda schema: asked()[ask](schema=schema, guarantee=guarantee, **settings).claim(None).identity()
 
     found = {name: identity("sum", column=name) for name, it in schema.columns.items() if isinstance(it, Bounds)}
     found |= {name: identity("count", by=[name]) for name, it in schema.columns.items() if isinstance(it, Categories)}
-    found |= {name: identity("groups", column=name) for name, it in schema.columns.items() if isinstance(it, Unlisted)}
+    found |= {
+        name: identity("common_labels", column=name)
+        for name, it in schema.columns.items()
+        if isinstance(it, PrivateLabels)
+    }
     alone = identity("profile", columns=["free"])  # a profile is of one table
     return found | {"free": lambda schema: alone(replace(schema, where=None, related={}))}
 
@@ -482,9 +486,9 @@ def _truth(
         session = Session(source, schema, ledger=":memory:", budget=PureDP(9.0), **options, **given)
         try:
             if others:
-                session.sum("visits", PureDP(1.0), request="r")
+                session.sum("visits", PureDP(1.0), name="r")
             else:
-                session.count(PureDP(1.0), request="r")
+                session.count(PureDP(1.0), name="r")
         except DiscreetError:
             if session.ledger.spent() == PureDP(0.0):
                 return None

@@ -51,7 +51,7 @@ from discreet.mechanisms.location_noise import LocationLaw
 from discreet.mechanisms.mechanism import Law
 from discreet.mechanisms.omission import step
 from discreet.mechanisms.whole_share import WholeShareLaw
-from discreet.questions import groups
+from discreet.questions import common_labels
 from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 
@@ -246,7 +246,7 @@ def scripted(script: Script) -> Iterator[Script]:
             (quantile, "rough_pair", _paired(script)),
             (quantile, "picked", _picked(script)),
             *((kind, "shown", _listed(script)) for kind in (OptimalSelection, GaussianThreshold)),
-            (groups, "unit_counts", _labelled(script)),
+            (common_labels, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
             (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
             (secrets, "token_hex", lambda size=32: "5a" * size if size > _NAME_BYTES else token_hex(size)),

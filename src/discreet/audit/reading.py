@@ -33,8 +33,8 @@ from discreet.core.rows import (
     Selected,
     Snapshot,
     coarsening,
+    dropped_rows,
     histograms,
-    left_out,
     matrix,
     read,
     take,
@@ -54,9 +54,9 @@ from discreet.core.schema import (
     Column,
     Contribution,
     PrivacyUnit,
+    PrivateLabels,
     Related,
     Schema,
-    Unlisted,
 )
 from discreet.plans.declarations import Formula
 from discreet.testing.sources import check_source, check_values, documented_choice, hostile_columns, hostile_fields
@@ -536,11 +536,11 @@ def _left_out() -> Iterator[Compared]:
         over = {who: min(part[who] - kept[who], most) for who in held}
         missing = {who: min(held[who] - part[who], most - over[who]) for who in held}
         some = sum(over[who] + missing[who] > 0 for who in held)
-        found = left_out(snapshot, Selected(by=("arm",), columns=("x",)), most)
+        found = dropped_rows(snapshot, Selected(by=("arm",), columns=("x",)), most)
         yield "rows that are left out", found == (some, sum(over.values()), sum(missing.values()))
     schema = Schema(columns=_unit_schema(_LIMITS[0]).columns)
     lost = len(rows) - len(_encoded(rows, schema))
-    found = left_out(_snapshot(rows, schema), Selected(by=("arm",), columns=("x",)), 1)
+    found = dropped_rows(_snapshot(rows, schema), Selected(by=("arm",), columns=("x",)), 1)
     yield "rows that are units and left out", found == (lost, 0, lost)
 
 
@@ -550,7 +550,7 @@ def _labels() -> Iterator[Compared]:
     rows: list[dict[str, Any]] = [
         {"who": draw.randrange(12), "word": draw.choice(("x", "y", "z", "w", None))} for _ in range(60)
     ]
-    schema = Schema(columns={"word": Unlisted()}, unit=PrivacyUnit("who", contribution=Contribution(rows=1)))
+    schema = Schema(columns={"word": PrivateLabels()}, unit=PrivacyUnit("who", contribution=Contribution(rows=1)))
     snapshot = _snapshot(rows, schema)
     for limit in (1, 2, 3):
         found = dict(zip(*unit_counts(snapshot, "word", groups=limit), strict=True))
@@ -565,7 +565,7 @@ def _labels() -> Iterator[Compared]:
             )
         yield "labels that units keep", {name: int(count) for name, count in found.items()} == dict(wanted)
     found = dict(
-        zip(*unit_counts(_snapshot(rows, Schema(columns={"word": Unlisted()})), "word", groups=1), strict=True)
+        zip(*unit_counts(_snapshot(rows, Schema(columns={"word": PrivateLabels()})), "word", groups=1), strict=True)
     )
     plain = Counter(row["word"] for row in rows if row["word"] is not None)
     yield "labels of rows", {name: int(count) for name, count in found.items()} == dict(plain)

@@ -122,7 +122,7 @@ def _pipeline(
 ) -> Pipeline:
     def run(rows: Any, ledger: Ledger) -> Any:
         exact = statistic.exact(prepare(rows), neighbours=neighbours)
-        return release(exact, protect(exact), ledger=ledger, request="r")
+        return release(exact, protect(exact), ledger=ledger, name="r")
 
     name = f"{type(statistic).__name__} by {mechanism}, {neighbours.value.replace('_', '/')}"
     covers = ("release", "Exact", type(statistic).__name__, mechanism.split(",")[0])
@@ -262,7 +262,7 @@ def _bounded() -> Iterator[Pipeline]:
     def tied(rows: Any, ledger: Ledger) -> Any:
         share = rows.count("a") / 5
         mechanism = TiedPair.calibrate(ONE, pair, bounds=((0, 1), (0, 1)), total=1.0)
-        return release(Exact([share, 1 - share], pair), mechanism, ledger=ledger, request="r")
+        return release(Exact([share, 1 - share], pair), mechanism, ledger=ledger, name="r")
 
     yield Pipeline("TiedPair", tied, row_world(["a", "b"], most=3), ONE, ("TiedPair",), repeats=True)
     matrix = CovarianceMatrix(bounds=((0, 1), (0, 1)), n=3)
@@ -278,7 +278,7 @@ def _generalized() -> Pipeline:
     def run(rows: Any, ledger: Ledger) -> Any:
         exact = count.exact(rows, neighbours=ADD)
         mechanism = GeneralizedGaussian.calibrate(spent, exact.sensitivity, order=4)
-        return release(exact, mechanism, guarantee=spent, ledger=ledger, request="r")
+        return release(exact, mechanism, guarantee=spent, ledger=ledger, name="r")
 
     world = row_world([True, False], most=3, neighbours=ADD)
     return Pipeline("Count by GeneralizedGaussian", run, world, spent, ("GeneralizedGaussian",), repeats=True)
@@ -493,10 +493,10 @@ def growing_pipelines() -> Iterator[Pipeline]:
         return session.running_total("arm", spent, period=_PERIODS[wave], column="y")
 
     def count(session: Session, wave: int, spent: Guarantee) -> Any:
-        return session.count(spent.split(3)[wave], by="arm", request=f"r{wave}")
+        return session.count(spent.split(3)[wave], by="arm", name=f"r{wave}")
 
     def quantile(session: Session, wave: int, spent: Guarantee) -> Any:
-        return session.quantile("x", 0.5, spent.split(3)[wave], request=f"r{wave}")
+        return session.quantile("x", 0.5, spent.split(3)[wave], name=f"r{wave}")
 
     asked: dict[str, tuple[Ask, Schema, Guarantee]] = {
         "running_total": (total, PEOPLE, gaussian),

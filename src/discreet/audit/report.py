@@ -239,7 +239,7 @@ class AuditReport(Result):
         Whether it was the deep run.
     created, seconds, elapsed
         When, how much processor time it took, and how long one had to wait for it, in seconds.
-    tried, left_out
+    tried, dropped_rows
         Names of the parts that were tried, and of those that were not asked for.
     """
 
@@ -249,7 +249,7 @@ class AuditReport(Result):
     seconds: float
     elapsed: float
     tried: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    dropped_rows: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -275,7 +275,7 @@ class AuditReport(Result):
 
     def tried_words(self) -> str:
         """How much was tried, of how much, and how long that took."""
-        parts = f"{len(self.tried)} of {len(self.tried) + len(self.left_out)} parts, " if self.tried else ""
+        parts = f"{len(self.tried)} of {len(self.tried) + len(self.dropped_rows)} parts, " if self.tried else ""
         kind = "deep" if self.deep else "short"
         return (
             f"A {kind} run tried {parts}{len(self.lines) - len(self.skipped):,} checks of "
@@ -302,8 +302,8 @@ class AuditReport(Result):
     def limits(self) -> list[str]:
         """What this run could not have found."""
         own = []
-        if self.left_out:
-            own.append(f"What {len(self.left_out)} other parts look at: {', '.join(_grouped(self.left_out))}.")
+        if self.dropped_rows:
+            own.append(f"What {len(self.dropped_rows)} other parts look at: {', '.join(_grouped(self.dropped_rows))}.")
         if self.skipped:
             own.append(f"What was skipped: {', '.join(dict.fromkeys(line.name for line in self.skipped))}.")
         if not self.deep:
@@ -328,7 +328,7 @@ class AuditReport(Result):
             "deep": self.deep,
             "passed": self.passed,
             "tried": list(self.tried),
-            "left_out": list(self.left_out),
+            "dropped_rows": list(self.dropped_rows),
             "failed": [line.name for line in self.failed],
             "skipped": [line.name for line in self.skipped],
             "verdict": self.verdict(),

@@ -111,8 +111,8 @@ def run_audit(
             progress(AuditProgress(part, len(found), len(chosen), left))
     lines = [line for part in chosen for line in found[part][0]]
     seconds = sum(seconds for _, seconds in found.values())
-    left_out = tuple(part for part in _PARTS if part not in found)
-    return AuditReport(tuple(lines), deep, created, seconds, time.monotonic() - start, tuple(chosen), left_out)
+    dropped_rows = tuple(part for part in _PARTS if part not in found)
+    return AuditReport(tuple(lines), deep, created, seconds, time.monotonic() - start, tuple(chosen), dropped_rows)
 
 
 def part_names() -> tuple[str, ...]:

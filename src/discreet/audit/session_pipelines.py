@@ -13,12 +13,12 @@ from discreet.audit.pipeline import Pipeline, World, row_world, unit_world
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, Related, Schema, Unlisted
+from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, PrivateLabels, Related, Schema
 from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
 from discreet.plans.declarations import Formula
 from discreet.plans.skeleton import suggested
 from discreet.questions import Question, asked
-from discreet.questions.profile.released_first import PrivateBounds, PrivateContribution
+from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 from discreet.results.ledger import Ledger
 from discreet.session import Session
 
@@ -125,12 +125,12 @@ def _clusters(rows: World) -> Iterator[Pipeline]:
     """Means, and medians among public positions."""
 
     def means(session: Session, spent: Guarantee) -> Any:
-        model: Any = session.clusters(["x", "y"], 2, spent, iterations=2, request="r")
+        model: Any = session.clusters(["x", "y"], 2, spent, iterations=2, name="r")
         return [model.cluster_centers_, model.counts_]
 
     def medians(session: Session, spent: Guarantee) -> Any:
         corners = [[0.0, 0.0], [2.0, 1.0], [2.0, -1.0]]
-        return session.clusters(["x", "y"], 1, spent, universe=corners, iterations=2, request="r").cluster_centers_
+        return session.clusters(["x", "y"], 1, spent, universe=corners, iterations=2, name="r").cluster_centers_
 
     yield _asked("clusters, one row", means, ROWS, rows)
     yield _asked("clusters among positions, one row", medians, ROWS, rows, tight=False, all_paths=True, quick=False)
@@ -141,10 +141,10 @@ def _groups(rows: World, people: World) -> Iterator[Pipeline]:
     spent = ApproxDP(1.0, 0.01)
     for method, rule in (("optimal", "OptimalSelection"), ("gaussian", "GaussianThreshold")):
         for unit, world, name in ((PrivacyUnit(), rows, "row"), (PEOPLE.unit, people, "person")):
-            facts = Schema(columns={"arm": Unlisted()}, unit=unit)
+            facts = Schema(columns={"arm": PrivateLabels()}, unit=unit)
 
             def ask(session: Session, spent: Guarantee, method: str = method) -> Any:
-                return session.groups("arm", spent, method=method, request="r")
+                return session.common_labels("arm", spent, method=method, name="r")
 
             asked = _asked(f"groups, {method}, one {name}", ask, facts, world, spent, tight=name == "row")
             yield replace(asked, covers=("Session.groups", rule))
@@ -155,18 +155,20 @@ def _left_out(rows: World, people: World) -> Iterator[Pipeline]:
     columns: dict[str, Bounds | Categories] = {"arm": Categories(["A", "B", "C"]), "x": Bounds(0, 2, grid=1)}
 
     def ask(session: Session, spent: Guarantee) -> Any:
-        return session.left_out(spent, columns="x", by="arm", request="r")
+        return session.dropped_rows(spent, columns="x", by="arm", name="r")
 
     def most_two(session: Session, spent: Guarantee) -> Any:
-        return session.left_out(spent, columns="x", contribution=Contribution(total=2), most_rows=2, request="r")
+        return session.dropped_rows(spent, columns="x", contribution=Contribution(total=2), most_rows=2, name="r")
 
     dropping = Schema(columns=columns, unit=PEOPLE.unit)
-    yield _asked("left_out, one row", ask, Schema(columns=columns), rows)
-    yield _asked("left_out, one person", ask, dropping, people, quick=False)
-    yield _asked("left_out, two rows of a person", most_two, dropping, people)
+    yield _asked("dropped_rows, one row", ask, Schema(columns=columns), rows)
+    yield _asked("dropped_rows, one person", ask, dropping, people, quick=False)
+    yield _asked("dropped_rows, two rows of a person", most_two, dropping, people)
     replaced = Schema(columns=columns, unit=PEOPLE.unit, neighbours=Neighbours.REPLACE_ONE, size=2)
     world = unit_world(UNITS, most=2, neighbours=Neighbours.REPLACE_ONE)
-    yield _asked("left_out, a person replaced", most_two, replaced, world, GaussianDP(1.0), tight=False, quick=False)
+    yield _asked(
+        "dropped_rows, a person replaced", most_two, replaced, world, GaussianDP(1.0), tight=False, quick=False
+    )
 
 
 def _margins(rows: World, people: World) -> Iterator[Pipeline]:
@@ -174,7 +176,7 @@ def _margins(rows: World, people: World) -> Iterator[Pipeline]:
     spent, one = GaussianDP(1.0), Neighbours.REPLACE_ONE
 
     def tables(session: Session, spent: Guarantee, mean_of: str | None = None) -> Any:
-        return session.tables([["arm"], ["arm", "half"]], spent, mean_of=mean_of, request="r")
+        return session.tables([["arm"], ["arm", "half"]], spent, mean_of=mean_of, name="r")
 
     def means(session: Session, spent: Guarantee) -> Any:
         return tables(session, spent, "y")
@@ -196,7 +198,7 @@ def _running_totals(rows: World, people: World) -> Iterator[Pipeline]:
         return [session.running_total("arm", spent, period=arm) for arm in ("A", "B", "C")]
 
     def sums(session: Session, spent: Guarantee) -> Any:
-        return [session.running_total("arm", spent, period=arm, column="y", request=arm) for arm in ("A", "B", "C")]
+        return [session.running_total("arm", spent, period=arm, column="y", name=arm) for arm in ("A", "B", "C")]
 
     for spent in (GaussianDP(1.0), ZeroConcentratedDP(0.5)):
         kind = type(spent).__name__
@@ -213,8 +215,8 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
     replaced = Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=3)
     world = row_world(RECORDS, most=3, neighbours=Neighbours.REPLACE_ONE)
     asked: dict[str, Ask] = {
-        "parts": lambda s, g: s.regression("y", ["x", "a"], g, request="r"),
-        "boxes": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, request="r"),
+        "parts": lambda s, g: s.regression("y", ["x", "a"], g, name="r"),
+        "boxes": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, name="r"),
     }
     for name, ask in asked.items():
         yield _asked(f"regression, {name}, one row", ask, Schema(columns=columns), rows, tight=name == "boxes")
@@ -225,7 +227,7 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
             yield _asked(f"regression, {name}, a row replaced, {kind}", ask, replaced, world, spent, tight=False)
 
     def smaller(session: Session, guarantee: Guarantee) -> Any:
-        return session.regression("y", ["x", "a"], guarantee, models=["x", "a"], request="r")
+        return session.regression("y", ["x", "a"], guarantee, models=["x", "a"], name="r")
 
     yield _asked("regression, smaller models, a row replaced", smaller, replaced, world, tight=False)
 
@@ -233,28 +235,28 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
 def _questions(request: str | None = "r") -> dict[str, Ask]:
     """By the name of the method, and what else it is given."""
     return {
-        "count": lambda s, g: s.count(g, request=request),
-        "count by arm": lambda s, g: s.count(g, by="arm", request=request),
-        "sum": lambda s, g: s.sum("x", g, request=request),
-        "sum by arm": lambda s, g: s.sum("y", g, by="arm", request=request),
-        "mean": lambda s, g: s.mean("x", g, request=request),
-        "mean by arm, with spread": lambda s, g: s.mean("x", g, by="arm", spread=True, request=request),
-        "proportion": lambda s, g: s.proportion("arm", "A", g, request=request),
-        "proportion by half": lambda s, g: s.proportion("arm", "A", g, by="half", request=request),
-        "variance": lambda s, g: s.variance("y", g, request=request),
-        "std": lambda s, g: s.std("y", g, request=request),
-        "median": lambda s, g: s.median("x", g, request=request),
-        "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, request=request),
-        "regression": lambda s, g: s.regression("y", ["x", "arm"], g, request=request),
-        "logistic_regression": lambda s, g: s.logistic_regression("half", ["x", "arm"], g, request=request),
-        "logistic_regression, labels": lambda s, g: s.logistic_regression("half", "arm", g, request=request),
-        "quantile": lambda s, g: s.quantile("x", 0.5, g, request=request),
-        "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", request=request),
-        "quantile, recursive": lambda s, g: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, request=request),
-        "quantile, with interval": lambda s, g: s.quantile("x", 0.5, g, interval=0.9, request=request),
-        "histogram": lambda s, g: s.histogram("x", g, edges=[0, 1, 2], request=request),
-        "table": lambda s, g: s.table(["arm"], g, request=request),
-        "mode": lambda s, g: s.mode("arm", g, request=request),
+        "count": lambda s, g: s.count(g, name=request),
+        "count by arm": lambda s, g: s.count(g, by="arm", name=request),
+        "sum": lambda s, g: s.sum("x", g, name=request),
+        "sum by arm": lambda s, g: s.sum("y", g, by="arm", name=request),
+        "mean": lambda s, g: s.mean("x", g, name=request),
+        "mean by arm, with spread": lambda s, g: s.mean("x", g, by="arm", variance=True, name=request),
+        "proportion": lambda s, g: s.proportion("arm", "A", g, name=request),
+        "proportion by half": lambda s, g: s.proportion("arm", "A", g, by="half", name=request),
+        "variance": lambda s, g: s.variance("y", g, name=request),
+        "std": lambda s, g: s.std("y", g, name=request),
+        "median": lambda s, g: s.median("x", g, name=request),
+        "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, name=request),
+        "regression": lambda s, g: s.regression("y", ["x", "arm"], g, name=request),
+        "logistic_regression": lambda s, g: s.logistic_regression("half", ["x", "arm"], g, name=request),
+        "logistic_regression, labels": lambda s, g: s.logistic_regression("half", "arm", g, name=request),
+        "quantile": lambda s, g: s.quantile("x", 0.5, g, name=request),
+        "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", name=request),
+        "quantile, recursive": lambda s, g: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, name=request),
+        "quantile, with interval": lambda s, g: s.quantile("x", 0.5, g, interval=0.9, name=request),
+        "histogram": lambda s, g: s.histogram("x", g, edges=[0, 1, 2], name=request),
+        "table": lambda s, g: s.table(["arm"], g, name=request),
+        "mode": lambda s, g: s.mode("arm", g, name=request),
     }
 
 
@@ -262,40 +264,40 @@ def _of_units() -> dict[str, Ask]:
     """Sums per unit in place of rows, all rows with weights, and other limits."""
     sums, three = Bounds(0, 3, grid=1), Contribution(total=3)
     return {
-        "sum of units": lambda s, g: s.sum("x", g, unit_sum=sums, request="r"),
-        "sum of units by arm": lambda s, g: s.sum("x", g, by="arm", unit_sum=sums, request="r"),
-        "mean of units": lambda s, g: s.mean("x", g, unit_sum=sums, spread=True, request="r"),
-        "mean, weighted": lambda s, g: s.mean("x", g, weighted=True, contribution=three, request="r"),
-        "mean by arm, weighted": lambda s, g: s.mean("x", g, by="arm", spread=True, weighted=True, request="r"),
-        "proportion, weighted": lambda s, g: s.proportion("arm", "A", g, weighted=True, request="r"),
-        "quantile of units": lambda s, g: s.quantile("x", 0.5, g, unit_sum=sums, request="r"),
-        "count by arm, three rows in all": lambda s, g: s.count(g, by="arm", contribution=three, request="r"),
+        "sum of units": lambda s, g: s.sum("x", g, unit_sum=sums, name="r"),
+        "sum of units by arm": lambda s, g: s.sum("x", g, by="arm", unit_sum=sums, name="r"),
+        "mean of units": lambda s, g: s.mean("x", g, unit_sum=sums, variance=True, name="r"),
+        "mean, weighted": lambda s, g: s.mean("x", g, all_rows=True, contribution=three, name="r"),
+        "mean by arm, weighted": lambda s, g: s.mean("x", g, by="arm", variance=True, all_rows=True, name="r"),
+        "proportion, weighted": lambda s, g: s.proportion("arm", "A", g, all_rows=True, name="r"),
+        "quantile of units": lambda s, g: s.quantile("x", 0.5, g, unit_sum=sums, name="r"),
+        "count by arm, three rows in all": lambda s, g: s.count(g, by="arm", contribution=three, name="r"),
     }
 
 
 def _tests() -> dict[str, Ask]:
     """Tests: a table, and conclusions from it."""
     return {
-        "goodness_of_fit": lambda s, g: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, request="r"),
-        "homogeneity": lambda s, g: s.homogeneity("arm", "half", g, request="r"),
-        "independence": lambda s, g: s.independence(["arm", "half"], g, request="r"),
-        "rank_test": lambda s, g: s.rank_test("x", "arm", g, edges=[0, 1, 2], request="r"),
-        "kolmogorov_smirnov": lambda s, g: s.kolmogorov_smirnov("y", "half", g, bins=2, request="r"),
-        "rank_correlation": lambda s, g: s.rank_correlation(["x", "half"], g, bins={"x": [0, 1, 2]}, request="r"),
-        "signed_rank": lambda s, g: s.signed_rank("x", 1, g, request="r"),
-        "signed_rank, signs": lambda s, g: s.signed_rank("x", "y", g, method="signs", request="r"),
+        "goodness_of_fit": lambda s, g: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, name="r"),
+        "homogeneity": lambda s, g: s.homogeneity("arm", "half", g, name="r"),
+        "independence": lambda s, g: s.independence(["arm", "half"], g, name="r"),
+        "rank_test": lambda s, g: s.rank_test("x", "arm", g, edges=[0, 1, 2], name="r"),
+        "kolmogorov_smirnov": lambda s, g: s.kolmogorov_smirnov("y", "half", g, bins=2, name="r"),
+        "rank_correlation": lambda s, g: s.rank_correlation(["x", "half"], g, bins={"x": [0, 1, 2]}, name="r"),
+        "signed_rank": lambda s, g: s.signed_rank("x", 1, g, name="r"),
+        "signed_rank, signs": lambda s, g: s.signed_rank("x", "y", g, method="signs", name="r"),
     }
 
 
 def _comparisons(**options: Any) -> dict[str, Ask]:
     """Means of two arms: directly, and (for units that an id tells apart) from partitions."""
     asked: dict[str, Ask] = {
-        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, request="r"),
-        "compare_arms": lambda s, g: s.compare_arms("x", by="arm", guarantee=g, request="r"),
+        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, name="r"),
+        "compare_arms": lambda s, g: s.compare_arms("x", by="arm", guarantee=g, name="r"),
     }
     if options:
         asked["compare_means, noise_aware"] = lambda s, g: s.compare_means(
-            "x", by="half", guarantee=g, method="noise_aware", request="r", **options
+            "x", by="half", guarantee=g, method="noise_aware", name="r", **options
         )
     return asked
 
@@ -307,7 +309,7 @@ def _replaced() -> Iterator[Pipeline]:
     world = row_world(RECORDS, most=3, neighbours=one)
     asked = {
         **_questions(),
-        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, arm="private", request="r"),
+        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, arm="private", name="r"),
     }
     for name, ask in asked.items():  # the number of rows is public, so that nothing moves their count
         quick = name in ("mean", "covariance_matrix")
@@ -366,7 +368,7 @@ def _two_samples() -> Pipeline:
 
     def ask(session: Session, whole: Guarantee) -> Any:
         sampled = session.omitting(PoissonSample(0.3))
-        return [sampled.count(one, request=f"r{place}") for place, one in enumerate(whole.split(2))]
+        return [sampled.count(one, name=f"r{place}") for place, one in enumerate(whole.split(2))]
 
     made = _asked("count, sampled twice", ask, ROWS, row_world(RECORDS[:2], most=1), tight=False, omits=2)
     return replace(made, covers=("Session.omitting", "PoissonSample"))
@@ -379,7 +381,7 @@ def _two_samples() -> Pipeline:
 
 
 _FIRST_CHOICES: tuple[Guarantee, ...] = (PureDP(1.0), GaussianDP(1.0), ApproxDP(1.0, 0.01))
-PLANNED_ONLY = ("expected_rows", "expected_mean", "expected_share")
+PLANNED_ONLY = ("expected_rows", "expected_mean", "expected_proportion")
 """Settings that serve plans alone, and so are no part of what is released; for comparisons also ``spread``."""
 
 
@@ -438,7 +440,7 @@ def _settings(ask: str, schema: Schema) -> dict[str, Any]:
     found = suggested(ask, {name: declared.to_dict() for name, declared in schema.columns.items()})
     if "bins" in found:
         found["bins"] = dict.fromkeys(found["bins"], 2) if isinstance(found["bins"], dict) else 2
-    if ask in ("profile", "quality"):
+    if ask in ("profile", "usable_values"):
         found["columns"] = [name for name, one in schema.columns.items() if one.value is None]
     return found
 
@@ -453,7 +455,7 @@ def variants(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
     ['column', 'guarantee', 'guarantee', 'guarantee', 'guarantee']
     """
     for one in fields(question):
-        if one.name in ("schema", "request") or not one.init:
+        if one.name in ("schema", "name") or not one.init:
             continue
         seen = [getattr(question, one.name)]
         for value in _others(one.name, seen[0], question.schema):
@@ -537,7 +539,7 @@ def _given(name: str, schema: Schema) -> Iterator[Any]:
         "public_total": (True,),
         "expected_rows": (77,),
         "expected_mean": (1.0,),
-        "expected_share": (0.3,),
+        "expected_proportion": (0.3,),
         "spread": (0.5, True),
     }
     yield from fitting.get(name, ())
@@ -580,7 +582,7 @@ def corner_world() -> World:
 def question_pipelines() -> Iterator[Pipeline]:
     """One of each question, of people where it can be asked about people."""
     schema = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
-    unlisted = replace(schema, columns={**COLUMNS, "arm": Unlisted()})
+    unlisted = replace(schema, columns={**COLUMNS, "arm": PrivateLabels()})
     world, size = corner_world(), 0.5 + secrets.randbits(53) * 2.0**-53
     # Numbers that nobody chose, with all of their bits: a scale that is rounded is too small half of the time.
     any_of = PureDP(size), GaussianDP(size), ApproxDP(size, 0.01)
@@ -616,10 +618,10 @@ _TRANSFORMED = {
 }
 _WHERE = Formula("x >= 1 and arm != 'B' or y is missing")
 _ASKED_OF_FORMULAS: dict[str, Ask] = {
-    "quality": lambda s, g: s.quality(g, columns=["x", "arm", "gap"], request="r"),
-    "count": lambda s, g: s.count(g, request="r"),
-    "mean": lambda s, g: s.mean("gap", g, request="r"),
-    "table": lambda s, g: s.table(["band", "half"], g, request="r"),
+    "usable_values": lambda s, g: s.usable_values(g, columns=["x", "arm", "gap"], name="r"),
+    "count": lambda s, g: s.count(g, name="r"),
+    "mean": lambda s, g: s.mean("gap", g, name="r"),
+    "table": lambda s, g: s.table(["band", "half"], g, name="r"),
 }
 
 
@@ -640,7 +642,7 @@ def transform_pipelines() -> Iterator[Pipeline]:
     for words, (schema, world) in worlds.items():
         for name, ask in _ASKED_OF_FORMULAS.items():
             yield _transformed_pipeline(
-                f"{name}, {words}", ask, schema, world, quick=name in ("count", "mean", "quality")
+                f"{name}, {words}", ask, schema, world, quick=name in ("count", "mean", "usable_values")
             )
 
 
@@ -681,8 +683,8 @@ _PEOPLE_OF_TWO = [
 ]
 """Everybody's rows in both tables: beyond limits, in one of them alone, and with nothing that a filter keeps."""
 _ASKED_OF_TWO: dict[str, Ask] = {
-    "count": lambda s, g: s.count(g, by="arm", request="r"),
-    "sum": lambda s, g: s.sum("cost", g, request="r"),
+    "count": lambda s, g: s.count(g, by="arm", name="r"),
+    "sum": lambda s, g: s.sum("cost", g, name="r"),
 }
 
 
@@ -722,7 +724,7 @@ def _joined_pipeline(title: str, name: str, ask: Ask, schema: Schema, world: Wor
 # ---- Profile pipelines: profiles of undeclared columns, and distinct labels, on worlds of a few rows or units.
 
 
-_COLUMNS: dict[str, Any] = {"arm": Unlisted(), "half": Categories(["L", "R"], nulls="=L", unknown="=L")}
+_COLUMNS: dict[str, Any] = {"arm": PrivateLabels(), "half": Categories(["L", "R"], nulls="=L", unknown="=L")}
 _ROWS = Schema(columns=_COLUMNS)
 _PEOPLE = Schema(columns=_COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
 
@@ -741,7 +743,7 @@ def profile_pipelines() -> Iterator[Pipeline]:
         yield _profile_pipeline(f"{name}, one person", ask, _PEOPLE, people)
     private = Schema(columns={"x": PrivateBounds(0, 2, grid=1, epsilon=0.5)})
     yield _profile_pipeline("mean with private bounds, one row", _mean, private, rows)
-    limit = PrivateContribution(total=2, epsilon=0.5)
+    limit = PrivateLimit(total=2, epsilon=0.5)
     limited = Schema(columns={}, unit=PrivacyUnit("person", contribution=limit))
     yield _profile_pipeline("count with a private limit, one person", _count, limited, people)
     one = Neighbours.REPLACE_ONE
@@ -758,29 +760,29 @@ def profile_pipelines() -> Iterator[Pipeline]:
 
 
 def _profile(session: Session, spent: Guarantee) -> Any:
-    return session.profile(spent, columns=["x", "arm"], request="r")
+    return session.profile(spent, columns=["x", "arm"], name="r")
 
 
 def _mean(session: Session, spent: Guarantee) -> Any:
     """Bounds for half of the budget, and a mean with them for the other half."""
-    return session.mean("x", spent.split(2)[0], request="r").measured
+    return session.mean("x", spent.split(2)[0], name="r").measured
 
 
 def _count(session: Session, spent: Guarantee) -> Any:
     """How many rows people have for half of the budget, and a count with the limit that follows for the other half."""
-    return session.count(spent.split(2)[0], request="r").measured
+    return session.count(spent.split(2)[0], name="r").measured
 
 
 def _distinct(session: Session, spent: Guarantee) -> Any:
-    return session.distinct("arm", spent, request="r")
+    return session.distinct("arm", spent, name="r")
 
 
 def _by_half(session: Session, spent: Guarantee) -> Any:
-    return session.distinct("arm", spent, by="half", request="r")
+    return session.distinct("arm", spent, by="half", name="r")
 
 
 def _distinct_units(session: Session, spent: Guarantee) -> Any:
-    return session.distinct("person", spent, request="r")
+    return session.distinct("person", spent, name="r")
 
 
 def _profile_pipeline(

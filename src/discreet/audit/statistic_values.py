@@ -50,12 +50,12 @@ from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import Mode
 from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion import ProportionQuestion
-from discreet.questions.quality import Usable
 from discreet.questions.quantile import QuantileQuestion, Quantiles
 from discreet.questions.signed_rank import PairedBalance
 from discreet.questions.sum import Sum, SumAndCount, SumQuestion
 from discreet.questions.tables.margins import Margins
 from discreet.questions.tables.table import ContingencyTable
+from discreet.questions.usable_values import Usable
 from discreet.questions.variance import Variance, VarianceQuestion
 
 __all__ = ["audit_statistic_values", "audit_measurements"]
@@ -477,7 +477,7 @@ def _questions(schema: Schema) -> Iterator[tuple[str, Any]]:
     yield "sum by arm", SumQuestion(schema, "x", _ONE, by="arm")
     yield "mean", MeanQuestion(schema, "x", _ONE)
     yield "mean by arm", MeanQuestion(schema, "x", _ONE, by="arm")
-    yield "mean with spread", MeanQuestion(schema, "x", _ONE, spread=True)
+    yield "mean with spread", MeanQuestion(schema, "x", _ONE, variance=True)
     yield "variance by arm", VarianceQuestion(schema, "x", _ONE, by="arm")
     yield "proportion", ProportionQuestion(schema, "arm", "b", _ONE)
 
@@ -593,7 +593,7 @@ def _sizes() -> Iterator[Compared]:
             yield f"what is public about the {name}", public or "n" not in question.measurement.public
     names = [f"c{place}" for place in range(6)]
     six = Schema(columns={name: Bounds(-1, 2, grid=0.5) for name in names})
-    mean = MeanQuestion(six, "c0", _ONE, spread=True).measurement
+    mean = MeanQuestion(six, "c0", _ONE, variance=True).measurement
     powers = {product: [3 ** len(product) + 1] for product in mean.products}  # steps of 3 and 1
     above = {product: [5 ** len(product) + 3 ** len(product)] for product in mean.products}  # counted from the lowest
     parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]

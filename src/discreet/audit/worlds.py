@@ -689,8 +689,8 @@ def world_questions(world: GeneratedWorld) -> dict[str, Ask]:
         asked |= _of_units(world)
     if limits is None or limits.total == 1:
         asked |= {
-            "goodness of fit": lambda s, g, r: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, request=r),
-            "independence": lambda s, g, r: s.independence(["arm", "half"], g, request=r),
+            "goodness of fit": lambda s, g, r: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, name=r),
+            "independence": lambda s, g, r: s.independence(["arm", "half"], g, name=r),
         }
     return {name: ask for place, (name, ask) in enumerate(asked.items()) if name in _ALWAYS or place % 2 == world.asks}
 
@@ -702,34 +702,34 @@ def _additive(world: GeneratedWorld) -> dict[str, Ask]:
     low, high = (world.schema.bounds("x").low, world.schema.bounds("x").high)
     edges = [low, (low + high) / 2, high]
     return {
-        "count": lambda s, g, r: s.count(g, request=r),
-        "count by arm": lambda s, g, r: s.count(g, by="arm", request=r),
-        "sum of x": lambda s, g, r: s.sum("x", g, request=r),
-        "sum of y": lambda s, g, r: s.sum("y", g, request=r),
-        "sum of x by arm": lambda s, g, r: s.sum("x", g, by="arm", request=r),
-        "sum of y by arm": lambda s, g, r: s.sum("y", g, by="arm", request=r),
-        "sum of x by arm and half": lambda s, g, r: s.sum("x", g, by=["arm", "half"], request=r),
-        "mean of x": lambda s, g, r: s.mean("x", g, request=r),
-        "mean of x with spread": lambda s, g, r: s.mean("x", g, spread=True, request=r),
-        "mean of x by arm": lambda s, g, r: s.mean("x", g, by="arm", request=r),
-        "mean of y by half": lambda s, g, r: s.mean("y", g, by="half", request=r),
-        "mean of y by arm with spread": lambda s, g, r: s.mean("y", g, by="arm", spread=True, request=r),
-        "proportion of arm": lambda s, g, r: s.proportion("arm", "A", g, request=r),
-        "proportion of arm by half": lambda s, g, r: s.proportion("arm", "A", g, by="half", request=r),
-        "variance of y": lambda s, g, r: s.variance("y", g, request=r),
-        "variance of x by arm": lambda s, g, r: s.variance("x", g, by="arm", request=r),
-        "covariance matrix": lambda s, g, r: s.covariance_matrix(["x", "y"], g, request=r),
-        "histogram of x": lambda s, g, r: s.histogram("x", g, edges=edges, request=r),
-        "table of arm and half": lambda s, g, r: s.table(["arm", "half"], g, request=r),
+        "count": lambda s, g, r: s.count(g, name=r),
+        "count by arm": lambda s, g, r: s.count(g, by="arm", name=r),
+        "sum of x": lambda s, g, r: s.sum("x", g, name=r),
+        "sum of y": lambda s, g, r: s.sum("y", g, name=r),
+        "sum of x by arm": lambda s, g, r: s.sum("x", g, by="arm", name=r),
+        "sum of y by arm": lambda s, g, r: s.sum("y", g, by="arm", name=r),
+        "sum of x by arm and half": lambda s, g, r: s.sum("x", g, by=["arm", "half"], name=r),
+        "mean of x": lambda s, g, r: s.mean("x", g, name=r),
+        "mean of x with spread": lambda s, g, r: s.mean("x", g, variance=True, name=r),
+        "mean of x by arm": lambda s, g, r: s.mean("x", g, by="arm", name=r),
+        "mean of y by half": lambda s, g, r: s.mean("y", g, by="half", name=r),
+        "mean of y by arm with spread": lambda s, g, r: s.mean("y", g, by="arm", variance=True, name=r),
+        "proportion of arm": lambda s, g, r: s.proportion("arm", "A", g, name=r),
+        "proportion of arm by half": lambda s, g, r: s.proportion("arm", "A", g, by="half", name=r),
+        "variance of y": lambda s, g, r: s.variance("y", g, name=r),
+        "variance of x by arm": lambda s, g, r: s.variance("x", g, by="arm", name=r),
+        "covariance matrix": lambda s, g, r: s.covariance_matrix(["x", "y"], g, name=r),
+        "histogram of x": lambda s, g, r: s.histogram("x", g, edges=edges, name=r),
+        "table of arm and half": lambda s, g, r: s.table(["arm", "half"], g, name=r),
     }
 
 
 def _choices(world: GeneratedWorld) -> dict[str, Ask]:
-    asked: dict[str, Ask] = {"mode of arm": lambda s, g, r: s.mode("arm", g, request=r)}
+    asked: dict[str, Ask] = {"mode of arm": lambda s, g, r: s.mode("arm", g, name=r)}
     return asked | {
-        "median of x": lambda s, g, r: s.quantile("x", 0.5, g, request=r),
-        "tenth of x by arm": lambda s, g, r: s.quantile("x", 0.1, g, by="arm", request=r),
-        "quantiles of y, recursive": lambda s, g, r: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, request=r),
+        "median of x": lambda s, g, r: s.quantile("x", 0.5, g, name=r),
+        "tenth of x by arm": lambda s, g, r: s.quantile("x", 0.1, g, by="arm", name=r),
+        "quantiles of y, recursive": lambda s, g, r: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, name=r),
     }
 
 
@@ -739,12 +739,12 @@ def _of_units(world: GeneratedWorld) -> dict[str, Ask]:
     sums = Bounds(3 * low - 1, 2 * high + 2, grid=0.5)
     one = Contribution(total=1)
     return {
-        "sum of units": lambda s, g, r: s.sum("x", g, unit_sum=sums, request=r),
-        "sum of units by arm": lambda s, g, r: s.sum("x", g, by="arm", unit_sum=sums, request=r),
-        "mean of units": lambda s, g, r: s.mean("x", g, unit_sum=sums, request=r),
-        "tenth of units": lambda s, g, r: s.quantile("x", 0.1, g, unit_sum=sums, request=r),
-        "tenth of units by arm": lambda s, g, r: s.quantile("x", 0.1, g, by="arm", unit_sum=sums, request=r),
-        "count by arm, one row each": lambda s, g, r: s.count(g, by="arm", contribution=one, request=r),
+        "sum of units": lambda s, g, r: s.sum("x", g, unit_sum=sums, name=r),
+        "sum of units by arm": lambda s, g, r: s.sum("x", g, by="arm", unit_sum=sums, name=r),
+        "mean of units": lambda s, g, r: s.mean("x", g, unit_sum=sums, name=r),
+        "tenth of units": lambda s, g, r: s.quantile("x", 0.1, g, unit_sum=sums, name=r),
+        "tenth of units by arm": lambda s, g, r: s.quantile("x", 0.1, g, by="arm", unit_sum=sums, name=r),
+        "count by arm, one row each": lambda s, g, r: s.count(g, by="arm", contribution=one, name=r),
     }
 
 
@@ -805,7 +805,7 @@ def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, fir
         told = shown(ask(session, guarantee, "count"))
         if json.dumps(told, sort_keys=True) != json.dumps(json.loads(first.told)[0], sort_keys=True):
             findings.append("asking again gave another answer")
-        session.sum("x", guarantee, request="count")
+        session.sum("x", guarantee, name="count")
         findings.append("another question got the answer of a request")
     except InvalidParameter:
         pass

@@ -41,7 +41,7 @@ from discreet.audit.session_pipelines import COLUMNS, LIMITS, corner_world, ever
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.rows.read import Dataset
-from discreet.core.schema import Bounds, Categories, Contribution, Dates, PrivacyUnit, Schema, Unlisted
+from discreet.core.schema import Bounds, Categories, Contribution, Dates, PrivacyUnit, PrivateLabels, Schema
 from discreet.mechanisms.choices.group_selection import GaussianThreshold, OptimalSelection
 from discreet.plans.review import new_key
 from discreet.questions import Question
@@ -185,7 +185,7 @@ _COLUMNS: dict[str, Any] = {
     "x": Bounds(0, 2, grid=1),
     "y": Bounds(-1, 1, grid=0.5, nulls=0),
     "day": Dates("2024-01-01", "2024-12-31"),
-    "city": Unlisted(),
+    "city": PrivateLabels(),
 }
 _LIMITS = Contribution(groups=2, rows=2)
 _SCHEMAS = {
@@ -282,7 +282,7 @@ def _fields(question: Any) -> dict[str, Any]:
 
 _AFTERWARDS: dict[str, Callable[[Session], Any]] = {
     "more than is left": lambda s: s.count(ApproxDP(5000.0, 0.01)),
-    "a request of another question": lambda s: s.sum("y", PureDP(1.0), request="r sum"),
+    "a request of another question": lambda s: s.sum("y", PureDP(1.0), name="r sum"),
     "a column that is not there": lambda s: s.sum("nothing", PureDP(1.0)),
     "a label that is not there": lambda s: s.proportion("arm", "Q", PureDP(1.0)),
     "a column that the data lacks": lambda s: s.declaring(z=Bounds(0, 1, grid=1)).sum("z", PureDP(1.0)),
@@ -322,7 +322,7 @@ def _refused(schema: Schema, rows: Sequence[Mapping[str, Any]], column: str) -> 
     with standing_clock(), scripted(Script()), _overheard(told):
         session = Session(_table(rows), schema, ledger=":memory:", budget=PureDP(9.0))
         ask = partial(session.sum, column) if column == "x" else partial(session.mode, column)
-        found = [str(_or_refusal(partial(ask, PureDP(1.0), request=name))) for name in ("r", "r", "s")]
+        found = [str(_or_refusal(partial(ask, PureDP(1.0), name=name))) for name in ("r", "r", "s")]
         found += [str(session.ledger.statement().to_dict())]
     return told | {f"refusal {place}": text.encode() for place, text in enumerate(found)}
 
@@ -368,8 +368,8 @@ groups = 2
 rows = 2
 """
 _RELEASES: dict[str, str] = {
-    "quality": 'columns = ["x", "arm"]',
-    "left_out": 'columns = ["x"]\nby = ["arm"]',
+    "usable_values": 'columns = ["x", "arm"]',
+    "dropped_rows": 'columns = ["x"]\nby = ["arm"]',
     "count": 'by = ["arm"]',
     "mean": 'column = "x"\nby = ["half"]\nspread = true\nexpected_rows = 50',
     "sum": 'column = "y"',

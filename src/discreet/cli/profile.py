@@ -84,7 +84,7 @@ def profile(
     csv
         Table of all figures to write.
     """
-    from discreet.core.columns import Unlisted
+    from discreet.core.columns import PrivateLabels
     from discreet.core.schema import PrivacyUnit, Schema
     from discreet.plans.profile import plan_profile, run_profile
     from discreet.questions.question import KINDS
@@ -95,7 +95,7 @@ def profile(
     planned = plan_profile(
         file,
         kind(**given),
-        schema=Schema(columns={name: Unlisted() for name in codes}, unit=PrivacyUnit(unit)),
+        schema=Schema(columns={name: PrivateLabels() for name in codes}, unit=PrivacyUnit(unit)),
         proportion=proportion,
         order=order,  # type: ignore[arg-type]  # the question refuses other words
         ledger=ledger,

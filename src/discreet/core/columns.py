@@ -17,7 +17,7 @@ from discreet.core.requirements import one_of
 
 __all__ = [
     "RowExpression", "Term", "label_of", "Bands", "Bounds", "Categories", "Column", "Dates", "Label", "MOST_CELLS",
-    "Order", "Policy", "Unlisted",
+    "Order", "Policy", "PrivateLabels",
 ]  # fmt: skip
 
 
@@ -363,7 +363,7 @@ class Categories:
 
 
 @dataclass(frozen=True)
-class Unlisted:
+class PrivateLabels:
     """A column of labels whose list is not public, such as place names or search words; whole numbers count as text.
 
     Nothing can be released by it, except which of its labels are common: `Session.groups`. The released list then
@@ -371,7 +371,7 @@ class Unlisted:
 
     Examples
     --------
-    >>> Unlisted().to_dict()
+    >>> PrivateLabels().to_dict()
     {'unlisted': True}
     """
 
@@ -384,7 +384,7 @@ class Unlisted:
         return {"unlisted": True}
 
 
-Column = Bounds | Categories | Unlisted
+Column = Bounds | Categories | PrivateLabels
 
 
 # ---- Bands: a number that is published in classes, such as ages 0–15, 16–24 and 25–64

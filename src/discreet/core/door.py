@@ -268,7 +268,7 @@ def not_failed(answer: Any, request: str | None) -> Any:
     """What a ledger holds for a request, unless its run failed after something was drawn."""
     if answer == _FAILED:
         raise InvalidParameter(
-            "request", request, "failed after its noise was drawn, and was paid for",
+            "name", request, "failed after its noise was drawn, and was paid for",
             "Ask under another name, which spends again.",
         )  # fmt: skip
     return answer

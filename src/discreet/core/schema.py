@@ -21,8 +21,8 @@ from discreet.core.columns import (
     Column,
     Dates,
     Policy,
+    PrivateLabels,
     RowExpression,
-    Unlisted,
 )
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.numbers import not_below
@@ -31,7 +31,7 @@ from discreet.core.sensitivity import Sensitivity, root_up
 
 __all__ = [
     "Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "PrivacyUnit", "Related", "Schema",
-    "Unlisted", "related_schema", "check_unit_sum", "in_parts", "stability", "unit_sum_steps",
+    "PrivateLabels", "related_schema", "check_unit_sum", "in_parts", "stability", "unit_sum_steps",
 ]  # fmt: skip
 
 
@@ -214,7 +214,7 @@ class Schema:
     Parameters
     ----------
     columns
-        Name of each column that may be used, with its `Bounds` or `Categories`, or as `Unlisted`.
+        Name of each column that may be used, with its `Bounds` or `Categories`, or as `PrivateLabels`.
     unit
         Whose presence is protected; a single row by default.
     neighbours
@@ -247,7 +247,7 @@ class Schema:
         requirements.instance("columns", self.columns, Mapping, '{"age": Bounds(0, 120, grid=1)}')
         for name, column in self.columns.items():
             requirements.instance("column", name, str, "its name as text")
-            kinds = (Bounds, Categories, Unlisted)
+            kinds = (Bounds, Categories, PrivateLabels)
             requirements.instance(f"columns[{name!r}]", column, kinds, "Bounds(0, 1, grid=0.01)")
         if self.unit.column in self.columns:
             raise InvalidParameter(
@@ -372,7 +372,7 @@ class Schema:
     def categories(self, name: str) -> Categories:
         """Declaration of a column of labels."""
         column = self.column(name)
-        if isinstance(column, Unlisted):
+        if isinstance(column, PrivateLabels):
             raise WrongType(
                 "column",
                 name,
@@ -383,11 +383,11 @@ class Schema:
             raise WrongType("column", name, "is a number, not a list of categories", "Use a column with categories.")
         return column
 
-    def unlisted(self, name: str) -> Unlisted:
+    def unlisted(self, name: str) -> PrivateLabels:
         """Declaration of a column whose labels are not public."""
         column = self.column(name)
-        if not isinstance(column, Unlisted):
-            raise WrongType("column", name, "is declared with its values already", "Declare it as Unlisted().")
+        if not isinstance(column, PrivateLabels):
+            raise WrongType("column", name, "is declared with its values already", "Declare it as PrivateLabels().")
         return column
 
     def declaring(self, **columns: Column) -> Schema:
@@ -395,7 +395,7 @@ class Schema:
 
         Examples
         --------
-        >>> schema = Schema(columns={"city": Unlisted()}).declaring(city=Categories(["Bergen", "Oslo"]))
+        >>> schema = Schema(columns={"city": PrivateLabels()}).declaring(city=Categories(["Bergen", "Oslo"]))
         >>> schema.categories("city").cells
         2
         """

@@ -747,7 +747,7 @@ class OddsRatio(Result):
     estimate: float
     _table: MeasuredTable = field(repr=False)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def population_interval(self, level: float = 0.95) -> Interval:
         """The ratios ψ whose simulated releases do not make ad − ψ·bc extreme: a test, inverted.
 
         It needs no logarithm of a noisy cell and holds for small cells. It is unbounded above where the data cannot
@@ -788,14 +788,14 @@ class OddsRatio(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Estimate and 95 % interval as JSON-ready data; infinite ends become null."""
-        interval = self.confidence_interval()
+        interval = self.population_interval()
         ends = [float(end) if math.isfinite(end) else None for end in (interval.low, interval.high)]
         estimate = self.estimate if math.isfinite(self.estimate) else None
         return {"estimate": estimate, "low": ends[0], "high": ends[1], "level": interval.level}
 
     def facts(self) -> list[tuple[str, str]]:
         """What to show."""
-        return [("estimate", number(self.estimate)), ("interval", str(self.confidence_interval()))]
+        return [("estimate", number(self.estimate)), ("interval", str(self.population_interval()))]
 
     def heading(self) -> str:
         return "Odds ratio"
@@ -842,7 +842,7 @@ class CramersV(Result):
     _below: Array = field(repr=False)
     _above: Array = field(repr=False)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def population_interval(self, level: float = 0.95) -> Interval:
         """The strengths whose simulated releases do not make the released table extreme: a test, inverted.
 
         An interval from 0 to 1 says that noise or sampling error hide the association altogether.
@@ -859,11 +859,11 @@ class CramersV(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Estimate and 95 % interval as JSON-ready data."""
-        return {"estimate": self.estimate, **self.confidence_interval().to_dict()}
+        return {"estimate": self.estimate, **self.population_interval().to_dict()}
 
     def facts(self) -> list[tuple[str, str]]:
         """What to show."""
-        return [("estimate", number(self.estimate)), ("interval", str(self.confidence_interval()))]
+        return [("estimate", number(self.estimate)), ("interval", str(self.population_interval()))]
 
     def heading(self) -> str:
         return "Cramér's V"

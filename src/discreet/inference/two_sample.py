@@ -616,7 +616,7 @@ class CombinedEstimate(Result):
         """Square root of the total variance."""
         return math.sqrt(self.variance)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def population_interval(self, level: float = 0.95) -> Interval:
         """Estimate ± Student-t quantile × standard error."""
         from scipy.special import ndtri, stdtrit
 
@@ -651,7 +651,7 @@ class CombinedEstimate(Result):
         return [
             ("estimate", number(self.estimate)),
             ("standard error", number(self.standard_error)),
-            ("95 % interval", str(self.confidence_interval())),
+            ("95 % interval", str(self.population_interval())),
             ("degrees of freedom", "normal" if math.isinf(self.df) else f"{self.df:.1f}"),
         ]
 

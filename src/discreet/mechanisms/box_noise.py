@@ -267,7 +267,7 @@ class BoxNoise(Mechanism):
                 "Calibrate it to them.",
             )
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """An interval for each number by itself."""
         law = self.law(0.0)
         reach = law.quantile((1 + level) / 2) + law.grid / 2

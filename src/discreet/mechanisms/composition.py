@@ -36,7 +36,7 @@ from discreet.mechanisms.loss_distribution import (
 
 __all__ = [
     "ComposedProfile", "MOST_OUTCOMES", "ResponseProfile", "Responses", "any_failure", "compose",
-    "compose_profiles",
+    "compose_curves",
 ]  # fmt: skip
 
 
@@ -47,7 +47,7 @@ _MOST_SHIFTS = 128
 _REFERENCE = np.linspace(0.0, 1.0, 5)
 
 
-def compose_profiles(profiles: Iterable[Profile]) -> Profile:
+def compose_curves(profiles: Iterable[Profile]) -> Profile:
     """The privacy curve of releases whose noise is independent.
 
     Gaussian noise composes to Gaussian noise and a moderate number of Laplace shifts to their exact curve in
@@ -55,7 +55,7 @@ def compose_profiles(profiles: Iterable[Profile]) -> Profile:
 
     Examples
     --------
-    >>> both = compose_profiles([LaplaceProfile([0.5]), GaussianProfile(0.5)])
+    >>> both = compose_curves([LaplaceProfile([0.5]), GaussianProfile(0.5)])
     >>> lower, upper = both.bounds_at(2.0)
     >>> upper == both.delta_at(2.0), 0 <= upper - lower < 1e-4
     (True, True)
@@ -116,7 +116,7 @@ class ComposedProfile(CurveProfile):
     Parameters
     ----------
     profiles
-        The profiles of the releases; `compose_profiles` picks an exact form where there is one.
+        The profiles of the releases; `compose_curves` picks an exact form where there is one.
     """
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
@@ -470,7 +470,7 @@ def _optimal(parts: _Parts, delta: float) -> float:
         return Responses(parts.responses).epsilon_at(delta)
     profiles = [ResponseProfile(part.epsilon, part.delta) for part in parts.responses]
     normals = [GaussianProfile(decimal(part.mu)) for part in parts.gaussian]
-    return compose_profiles([*profiles, *normals]).epsilon_at(delta)
+    return compose_curves([*profiles, *normals]).epsilon_at(delta)
 
 
 def _given_no_failure(parts: _Parts, together: Guarantee, delta: float) -> float:

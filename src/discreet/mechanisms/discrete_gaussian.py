@@ -424,7 +424,7 @@ class DiscreteGaussian(WholeNoise):
     --------
     >>> from discreet import Sensitivity, ZeroConcentratedDP
     >>> noise = DiscreteGaussian.calibrate(ZeroConcentratedDP(0.125), Sensitivity(moves=(1,)))
-    >>> noise, noise.confidence_interval(120, 0.95)
+    >>> noise, noise.noise_interval(120, 0.95)
     (DiscreteGaussian(scale=2.0), (116.0, 124.0))
     """
 

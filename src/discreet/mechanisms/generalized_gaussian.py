@@ -25,7 +25,7 @@ from discreet.core.noise.truth import Floats, Truth, Words, plain
 from discreet.core.numbers import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing
-from discreet.mechanisms.composition import compose_profiles
+from discreet.mechanisms.composition import compose_curves
 from discreet.mechanisms.gaussian import GaussianProfile, gaussian_scale
 from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
 from discreet.mechanisms.loss_distribution import CurveProfile, exact_positive
@@ -341,7 +341,7 @@ class GeneralizedGaussian(AdditiveNoise):
             with precisely():
                 return GaussianProfile(up(arb(2).sqrt() * ball(Fraction(sensitivity.require_l2()) / scale)))
         parts = [GeneralizedGaussianProfile(move / scale, order=self.order) for move in exact_moves(sensitivity)]
-        return parts[0] if len(parts) == 1 else compose_profiles(parts)
+        return parts[0] if len(parts) == 1 else compose_curves(parts)
 
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None

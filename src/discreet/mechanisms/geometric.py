@@ -239,7 +239,7 @@ class Geometric(WholeNoise):
     --------
     >>> from discreet import PureDP, Sensitivity
     >>> noise = Geometric.calibrate(PureDP(1.0), Sensitivity(moves=(1,)))
-    >>> noise, noise.confidence_interval(120, 0.95)
+    >>> noise, noise.noise_interval(120, 0.95)
     (Geometric(scale=1.0), (117.0, 123.0))
     """
 

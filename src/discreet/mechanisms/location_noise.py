@@ -206,7 +206,7 @@ class WholeNoise(Mechanism):
                 "Pass Sensitivity(moves=(1, 1)), for example.",
             )
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Whole ends: the truth, as a whole number, lies between them with probability at least ``level``."""
         reach = self.law(0).quantile((1 + level) / 2)
         return value - reach, value + reach

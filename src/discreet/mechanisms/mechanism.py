@@ -197,7 +197,7 @@ class Mechanism(ABC):
     def check(self, exact: Exact) -> None:  # noqa: B027  (most mechanisms protect any value)
         """Refuse a value that this mechanism must not protect; called before anything is spent."""
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Interval for the truth behind a released value, from the noise alone.
 
         The default holds for laws that only move with the truth; half a grid cell covers the rounding.
@@ -209,7 +209,7 @@ class Mechanism(ABC):
         high = value - law.quantile(tail) + half_cell
         return low, high
 
-    def expected_error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> Floats:
         """How far from the truth the output stays with probability ``level``, for the least favourable truth."""
         return self.law(0.0).quantile((1 + level) / 2)
 

@@ -133,7 +133,7 @@ class WholeShare(Mechanism):
     --------
     >>> from discreet import PureDP
     >>> share = WholeShare.calibrate(PureDP(1.0), Sensitivity(moves=(0.001,)), rows=1000)
-    >>> share.noise, share.confidence_interval(0.25, 0.95)
+    >>> share.noise, share.noise_interval(0.25, 0.95)
     (Geometric(scale=1.0), (0.247, 0.253))
     """
 
@@ -186,10 +186,10 @@ class WholeShare(Mechanism):
                 "Protect Proportion(n=…).exact(…), or use Laplace noise.",
             )
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Shares of whole counts: the true share lies between them with probability at least ``level``."""
         counts = np.rint(np.asarray(value, dtype=float) * self.rows)
-        low, high = self.noise.confidence_interval(counts, level)
+        low, high = self.noise.noise_interval(counts, level)
         return plain(np.asarray(low) / self.rows), plain(np.asarray(high) / self.rows)
 
     def parameters(self) -> dict[str, Any]:

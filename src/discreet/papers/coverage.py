@@ -352,7 +352,7 @@ def units(parameters: Parameters, seed: int) -> Iterator[Row]:
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
     each = max(parameters["n"] // len(_ROWS), 1)
     drawn = np.sum([rows * population.samples(each, parameters["repeats"], rng) for rows in _ROWS], axis=0)
-    asked = MeanQuestion(_UNITS, "x", guarantee_of(parameters), spread=True).measurement
+    asked = MeanQuestion(_UNITS, "x", guarantee_of(parameters), variance=True).measurement
     found = PartMoments(**released(asked, drawn @ _parts(population), rng))
     covered = found.accepts_mean(population.mean, LEVEL)
     low, high = PartMoments(**released(asked, drawn[:_UNITS_SHOWN] @ _parts(population), rng)).mean_interval(LEVEL)
@@ -381,7 +381,7 @@ def sampled(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean of all rows of the data, from a Poisson sample of three in ten."""
     population, data, kept, guarantee, rng = _poisson(parameters, seed)
     truths = data @ population.points / parameters["n"]
-    question = MeanQuestion(Schema(columns=_COLUMNS), "x", guarantee, spread=True)
+    question = MeanQuestion(Schema(columns=_COLUMNS), "x", guarantee, variance=True)
     found = _kept(question, kept, rng)
     covered = found.accepts_mean(truths, LEVEL)
     low, high = _kept(question, kept[:_UNITS_SHOWN], rng).mean_interval(LEVEL)
@@ -498,7 +498,7 @@ def _agreeing(inside: Any, covered: NDArray[np.bool_]) -> None:
 def mean(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean, from five parts or, where nothing but the mean is asked for, from two."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
-    question = MeanQuestion(columns_of(parameters, "x"), "x", guarantee_of(parameters), spread=True)
+    question = MeanQuestion(columns_of(parameters, "x"), "x", guarantee_of(parameters), variance=True)
     asked = question.measurement if parameters["parts"] == 5 else _mean_alone(parameters)
     found, noise = _moments(parameters, asked, population, rng)
     covered = found.accepts_mean(population.mean, LEVEL)

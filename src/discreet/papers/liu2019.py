@@ -65,10 +65,12 @@ def _mechanism(parameters: Mapping[str, Any], method: Method, share: float = 1.0
     noise: Literal["bounded", "inflated"] = "inflated" if parameters["mechanism"] == "BIT" else "bounded"
     if parameters["version"] == "as published":
         levels = 2 if method == "universal_histogram" else 1
-        return BoundedProportions(scale=levels / (n * epsilon), categories=4, method=method, noise=noise, left_out=0)
+        return BoundedProportions(
+            scale=levels / (n * epsilon), categories=4, method=method, noise=noise, dropped_rows=0
+        )
     sensitivity = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE)
     return BoundedProportions.calibrate(
-        PureDP(epsilon), sensitivity, categories=4, method=method, noise=noise, left_out=0
+        PureDP(epsilon), sensitivity, categories=4, method=method, noise=noise, dropped_rows=0
     )
 
 

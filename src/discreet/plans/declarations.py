@@ -9,12 +9,12 @@ from datetime import date
 from typing import Any
 
 from discreet.core import requirements
-from discreet.core.columns import Bands, Bounds, Categories, Column, Dates, RowExpression, Term, Unlisted, label_of
+from discreet.core.columns import Bands, Bounds, Categories, Column, Dates, PrivateLabels, RowExpression, Term, label_of
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
 from discreet.core.requirements import one_of
 from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
-from discreet.questions.profile.released_first import PrivateBounds, PrivateContribution
+from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 
 __all__ = ["FUNCTIONS", "Formula", "narrowed", "narrows", "kind_of", "read_column", "schema_from_dict"]
 
@@ -42,7 +42,7 @@ FUNCTIONS = {
 def kind_of(term: Term, text: str, columns: Mapping[str, Column], name: str) -> str:
     """The kind of a formula's value; refused under this name where its parts do not fit."""
     alone = columns.get(term.parts[0]) if term.op == "column" else None
-    if isinstance(alone, Unlisted) or (isinstance(alone, Categories) and not isinstance(alone.labels[0], bool)):
+    if isinstance(alone, PrivateLabels) or (isinstance(alone, Categories) and not isinstance(alone.labels[0], bool)):
         return "label"
     return _Checker(text, columns, name).kind(term)
 
@@ -98,7 +98,7 @@ class _Checker:
         declared = self.columns.get(name)
         if declared is None:
             raise self.wrong(f"names {name!r}, which is not declared", f"{spelling(name, self.columns)} Or declare it.")
-        if isinstance(declared, Unlisted):
+        if isinstance(declared, PrivateLabels):
             raise self.wrong(f"names {name!r}, whose labels are not public", "List the labels that the formula names.")
         if isinstance(declared, Categories):
             if set(declared.labels) <= {True, False} and isinstance(declared.labels[0], bool):
@@ -458,7 +458,7 @@ def _unit(data: Any) -> PrivacyUnit:
     limits = {name: fields.pop(name) for name in ("groups", "rows", "total") if name in fields}
     if "private" in fields:
         private = known_settings("schema.unit.private", fields.pop("private"), {"epsilon"})
-        return PrivacyUnit(contribution=PrivateContribution(**limits, **private), **fields)
+        return PrivacyUnit(contribution=PrivateLimit(**limits, **private), **fields)
     return PrivacyUnit(contribution=Contribution(**limits) if limits else None, **fields)
 
 
@@ -490,7 +490,7 @@ def read_column(name: str, data: Any) -> Column:
     if "unlisted" in table:
         if known_settings(name, table, {"unlisted"})["unlisted"] is not True:
             raise WrongType(f"{name}.unlisted", table["unlisted"], "must be true", "Write unlisted = true.")
-        return Unlisted()
+        return PrivateLabels()
     if "private" in table:
         fields = known_settings(name, table, {*_NUMBERS, "private"} - {"value"})
         private = known_settings(f"{name}.private", fields.pop("private"), {"proportion", "epsilon"})

@@ -193,7 +193,7 @@ class JobPlan(Tidy):
 
 
 def _expected(planned: Plan) -> str:
-    error = "" if planned.expected_error is None else f": {planned.read} within {planned.expected_error:.4g}"
+    error = "" if planned.error_95 is None else f": {planned.read} within {planned.error_95:.4g}"
     return f"{planned.statistic} by {planned.mechanism}{error}"
 
 
@@ -286,7 +286,7 @@ class JobResult(Tidy):
 
 def _errors(planned: Plan) -> tuple[str, ...]:
     """Expected error, that at worst and the smallest effect, as a table shows them."""
-    found = (planned.expected_error, planned.worst_error, planned.smallest_effect)
+    found = (planned.error_95, planned.worst_error, planned.smallest_effect)
     return tuple("–" if number is None else expected(number) for number in found)
 
 

@@ -30,11 +30,11 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.plans.declarations import read_column, schema_from_dict
 from discreet.plans.rehearsal import Scenario
 from discreet.questions import Question, asked
-from discreet.questions.left_out import LeftOutQuestion
+from discreet.questions.dropped_rows import DroppedRowsQuestion
 from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.profile.released_first import BOUNDS, LIMIT, first_request, released_first
-from discreet.questions.quality import UNUSABLE, QualityQuestion, QualityRelease
 from discreet.questions.question import KINDS, TEXT
+from discreet.questions.usable_values import UNUSABLE, UsableValuesQuestion, UsableValuesRelease
 from discreet.results.ledger import Ledger, check_window
 
 __all__ = [
@@ -291,21 +291,21 @@ def first_look(schema: Schema, guarantee: Guarantee, questions: Sequence[Questio
     limited = schema.unit.column is not None and schema.unit.contribution is not None
     parts = guarantee.split(2) if limited and names else [guarantee]
     if names:
-        looks["quality"] = QualityQuestion(schema, parts[0], columns=names)
+        looks["usable_values"] = UsableValuesQuestion(schema, parts[0], columns=names)
     if limited:
-        looks["left_out"] = LeftOutQuestion(schema, parts[-1])
+        looks["dropped_rows"] = DroppedRowsQuestion(schema, parts[-1])
     return looks
 
 
 def refuse_unusable(answer: Any, spent: Guarantee) -> None:
     """Stop where a released share says that a column is all but unusable. It reads the noisy answer alone."""
-    columns = answer.unusable() if isinstance(answer, QualityRelease) else ()
+    columns = answer.unusable() if isinstance(answer, UsableValuesRelease) else ()
     if columns:
         named = ", ".join(f"{name!r} ({100 * answer.share(name):.0f} % usable)" for name in columns)
         raise Unusable(
-            f"quality: less than {100 * UNUSABLE:.0f} % of the values can be used in {named}, so the run stops. "
+            f"first_look: less than {100 * UNUSABLE:.0f} % of the values can be used in {named}, so the run stops. "
             "Check bounds, labels, missing words and, for files, decimal, thousands and delimiter; or remove "
-            f"quality from the plan. Only this look was paid for: {spent}."
+            f"first_look from the plan. Only this look was paid for: {spent}."
         )
 
 
@@ -346,8 +346,8 @@ def _path(line: str) -> list[str]:
 _LARGEST = 16_000_000
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
-_LOOKS = {"quality": "Usable values", "left_out": "What the limits leave out"}
-_COMMON = ("name", "title", "ask", *LIMITS_OF_A_UNIT, "share", "epsilon", "delta", "rho", "mu")
+_LOOKS = {"usable_values": "Usable values", "dropped_rows": "What the limits leave out"}
+_COMMON = ("name", "title", "ask", *LIMITS_OF_A_UNIT, "weight", "epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -475,7 +475,7 @@ class _Reader:
 
     def plan(self, period: str | None) -> PlanFile:
         tables = ("source", "ledger", "budget", "schema", "variables", "scenario", "release", "output")
-        self._known("", self.data, ("title", "period", "times", "quality", *tables))
+        self._known("", self.data, ("title", "period", "times", "first_look", *tables))
         for name in ("source", "budget", "schema", "release"):
             if name not in self.data:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
@@ -636,18 +636,20 @@ class _Reader:
 
     def _all_questions(self, budget: Guarantee, schema: Schema) -> tuple[PlannedQuestion, ...]:
         """The questions of the file, and before them those of a first look."""
-        share = self.data.get("quality")
+        share = self.data.get("first_look")
         if share is None:
             return self._after_private(schema, tuple(self._questions(budget, schema)))
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-            raise self.error("quality", f"quality = {share!r} must be a share of the budget, such as 0.05.")
+            raise self.error("first_look", f"first_look = {share!r} must be a share of the budget, such as 0.05.")
         look, rest = divided(budget, [float(share), 1.0 - share])
         questions = tuple(self._questions(rest, schema))
         looks = first_look(schema, look, [one.question for one in questions])
         for one in questions:
             if one.name in looks:
-                raise self.error("quality", f"quality makes a release called {one.name!r}. Give yours another name.")
-        lines = {"": self.lines.get("quality", 1)}
+                raise self.error(
+                    "first_look", f"first_look makes a release called {one.name!r}. Give yours another name."
+                )
+        lines = {"": self.lines.get("first_look", 1)}
         first = [
             PlannedQuestion(name=name, title=_LOOKS[name], question=question, settings={}, lines=lines, look=True)
             for name, question in looks.items()
@@ -728,7 +730,7 @@ class _Reader:
         """Each release's own guarantee, or its share of the budget."""
         own = [any(key in entry for key in ("epsilon", "delta", "rho", "mu")) for entry in entries]
         for position, entry in enumerate(entries):
-            if own[position] and "share" in entry:
+            if own[position] and "weight" in entry:
                 raise self.error(f"release.{position}.share", "give share or the release's own guarantee, not both.")
         if all(own):
             return [self._guarantee(f"release.{i}", entry) for i, entry in enumerate(entries)]
@@ -738,7 +740,7 @@ class _Reader:
                 f"release.{position}", "some releases give their own epsilon, rho or mu and this one does not. Give "
                 "it, or give share = … to all."
             )  # fmt: skip
-        shares = [entry.get("share", 1.0) for entry in entries]
+        shares = [entry.get("weight", 1.0) for entry in entries]
         for position, share in enumerate(shares):
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < _LARGEST_SHARE:
                 raise self.error(f"release.{position}.share", "share must be a positive number such as 2.")

@@ -46,7 +46,7 @@ def release_warnings(question: Any, planned: Plan, rows: int | None = None) -> l
     rows
         About how many rows there are, where another release says so.
     """
-    error = planned.rows()[0]["expected_error"]
+    error = planned.rows()[0]["error_95"]
     if error is None:
         return []
     return [*_of_bounds(question, error), *_of_cells(question, error, rows_of(question, rows))]
@@ -86,7 +86,7 @@ def _of_cells(question: Any, error: float, rows: int | None) -> list[str]:
 
 def privacy_is_free(question: Any, planned: Plan) -> str | None:
     """What to say where noise is small beside sampling error; None elsewhere."""
-    error, chance = planned.rows()[0]["expected_error"], sampling_error(question)
+    error, chance = planned.rows()[0]["error_95"], sampling_error(question)
     if error is None or chance is None or error > _FREE * chance:
         return None
     return "Privacy costs next to nothing here: chance moves the answer far more than the noise does."

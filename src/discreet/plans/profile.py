@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from discreet.core.columns import Bounds, Categories, Column, Dates, Order, Unlisted
+from discreet.core.columns import Bounds, Categories, Column, Dates, Order, PrivateLabels
 from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.rows.read import Dialect
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
@@ -23,7 +23,7 @@ from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import DIALECT, LedgerTerms, begun, divided
 from discreet.publish.pages import codebook_page, ddi_codebook
 from discreet.publish.report import RELEASED
-from discreet.questions.groups import GroupsQuestion, ReleasedGroups
+from discreet.questions.common_labels import GroupsQuestion, ReleasedGroups
 from discreet.questions.profile.columns import ColumnProfile, ProfiledNumber
 from discreet.questions.profile.question import ProfileQuestion, ProfileRelease
 from discreet.results.display import Facts, Interval, Result
@@ -345,7 +345,7 @@ class ProfilePlan(Result):
             ("cost", f"{self.cost}: {self.cost.sentence()}"),
             *([("already paid", "the ledger holds this profile: asking again costs nothing")] if self.released else []),
             ("ledger", f"{left} left of {ledger.budget}{where}"),
-            ("each count", f"off by at most {planned.expected_error:,.0f} (95 %)"),
+            ("each count", f"off by at most {planned.error_95:,.0f} (95 %)"),
             *(("note", note) for note in planned.notes),
         ]
         if self.labels is None:
@@ -479,7 +479,7 @@ def _common_labels(planned: ProfilePlan, profile: ProfileRelease) -> dict[str, R
     known = planned.question.schema
     unit = PrivacyUnit(known.unit.column, nulls=known.unit.nulls)
     schema = Schema(
-        columns={name: Unlisted() for name in names}, unit=unit, neighbours=known.neighbours, size=known.size
+        columns={name: PrivateLabels() for name in names}, unit=unit, neighbours=known.neighbours, size=known.size
     )
     session = Session(planned.source, schema, ledger=planned.session.ledger, **planned.options)
     limits = None if unit.column is None else Contribution(total=1)

@@ -277,7 +277,7 @@ def _from_release(name: str, release: Any) -> ExpectedNumbers | ExpectedLabels:
     if counts.size < 2 or counts.sum() <= 0:
         raise InvalidParameter(
             name, type(release).__name__, "must be a mean with its spread, or a table of one column",
-            "Pass session.mean(…, spread=True), or session.table(…).",
+            "Pass session.mean(…, variance=True), or session.table(…).",
         )  # fmt: skip
     shares = np.maximum(counts, 0.0)
     return ExpectedLabels(shares=tuple(float(share) for share in shares / shares.sum()))
@@ -290,7 +290,7 @@ _SHARP = PureDP(200.0)
 """Next to no noise: what an answer would be without privacy."""
 _DATA_SETS = 5
 """Sets of rows that a question is answered on: errors of quantiles depend on how rows happen to lie."""
-NOT_REHEARSED = ("profile", "groups", "clusters", "running_total")
+NOT_REHEARSED = ("profile", "common_labels", "clusters", "running_total")
 """Their plans are exact already, and no number of theirs has one truth to be compared with."""
 
 

@@ -18,7 +18,7 @@ from discreet.core.files import read_regular, reason
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.balance import digest_of
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Dates, Schema, Unlisted
+from discreet.core.schema import Bounds, Dates, PrivateLabels, Schema
 from discreet.plans.job import Job, JobPlan, differences
 from discreet.plans.plan_file import PlanFile
 from discreet.publish.pages import review_markdown, review_page
@@ -191,7 +191,7 @@ def _column(column: Any) -> str:
         return f"dates from {column.day(column.low)} to {column.day(column.high)}, by {column.unit}"
     if isinstance(column, Bounds):
         return f"numbers from {number(column.low)} to {number(column.high)}, in steps of {number(column.grid)}"
-    if isinstance(column, Unlisted):
+    if isinstance(column, PrivateLabels):
         return "labels that are not public"
     return f"{column.cells} labels: {', '.join(map(str, column.labels))}"
 
@@ -199,7 +199,7 @@ def _column(column: Any) -> str:
 def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
     rows = []
     for question, (_, one) in zip(file.questions, planned.releases, strict=True):
-        error = one.rows()[0]["expected_error"]
+        error = one.rows()[0]["error_95"]
         exact = "depends on the data" if error is None else f"{one.read} ± {error:.3g} (95 %)"
         exact += f", for {one.scenario}" if one.scenario else ""
         rows.append(

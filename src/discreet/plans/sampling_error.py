@@ -13,7 +13,7 @@ __all__ = [
     "COUNTS",
     "SPREAD",
     "averaged_bounds",
-    "expected_share",
+    "expected_proportion",
     "groups_of",
     "rows_of",
     "sampling_error",
@@ -79,7 +79,7 @@ def sampling_error(question: Any, *, rows: int | None = None, level: float = 0.9
     if question.ask in COUNTS:
         return reach * sqrt(within * (1 - 1 / groups)) if groups > 1 else None
     if question.ask == "proportion":
-        share = expected_share(question)
+        share = expected_proportion(question)
         return reach * sqrt(share * (1 - share) / within)
     if question.ask == "quantile":
         return max(reach * sqrt(within * share * (1 - share)) for share in shares_of(question))
@@ -94,9 +94,9 @@ def rows_of(question: Any, rows: int | None) -> int | None:
     return getattr(question, "expected_rows", None) or rows
 
 
-def expected_share(question: Any) -> float:
+def expected_proportion(question: Any) -> float:
     """The proportion that a question expects, or a half."""
-    return 0.5 if question.expected_share is None else float(question.expected_share)
+    return 0.5 if question.expected_proportion is None else float(question.expected_proportion)
 
 
 def shares_of(question: Any) -> tuple[float, ...]:

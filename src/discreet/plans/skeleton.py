@@ -119,7 +119,7 @@ def _column_lines(kind: str) -> list[str]:
         return ["# categories = [true, false]"]
     return [
         '# categories = ["…"]  # every label that can occur; or, if that is not public:',
-        '# unlisted = true     # only ask = "groups" can use it; or, if it holds numbers:',
+        '# unlisted = true     # only ask = "common_labels" can use it; or, if it holds numbers:',
         *_LIMITS,
     ]
 
@@ -136,7 +136,7 @@ def _quoted(text: str) -> str:
 
 _TOPICS: Mapping[str, tuple[str, ...]] = {
     "Counts and shares": (
-        "count", "proportion", "table", "tables", "histogram", "mode", "distinct", "groups", "running_total",
+        "count", "proportion", "table", "tables", "histogram", "mode", "distinct", "common_labels", "running_total",
     ),
     "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
     "Relations": ("regression", "logistic_regression", "covariance_matrix", "clusters"),
@@ -144,7 +144,7 @@ _TOPICS: Mapping[str, tuple[str, ...]] = {
         "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "rank_correlation", "signed_rank",
         "homogeneity", "independence", "goodness_of_fit",
     ),
-    "Is the data usable?": ("quality", "left_out"),
+    "Is the data usable?": ("usable_values", "dropped_rows"),
 }  # fmt: skip
 _OTHER = "More"
 _ELSEWHERE = {"profile"}
@@ -156,7 +156,7 @@ _ANSWERS: Mapping[str, str] = {
     "tables": "Several tables with their margins, in one release in which everything adds up.",
     "histogram": "How are the values of one column distributed?",
     "mode": "Which label is the most frequent one? Publishes the label and no count.",
-    "groups": "Which labels occur at all, where the list itself is not public? Needs a δ.",
+    "common_labels": "Which labels occur at all, where the list itself is not public? Needs a δ.",
     "distinct": "How many different labels does a column hold?",
     "running_total": "How many rows are there up to each month or wave? Later periods cost nothing more.",
     "logistic_regression": "How do the odds of one of two labels change with other columns?",
@@ -178,8 +178,8 @@ _ANSWERS: Mapping[str, str] = {
     "homogeneity": "Are labels distributed alike in all groups?",
     "independence": "Are two columns of labels related?",
     "goodness_of_fit": "Do labels occur in the proportions that you expect?",
-    "quality": "What proportion of each column's values can be used?",
-    "left_out": "How many rows do limits and missing values leave out?",
+    "usable_values": "What proportion of each column's values can be used?",
+    "dropped_rows": "How many rows do limits and missing values leave out?",
 }
 _HELP: Mapping[str, str] = {
     "column": "The column that the question is about.",
@@ -190,10 +190,10 @@ _HELP: Mapping[str, str] = {
     "spread": "Also releases the variance, so that the interval covers the population; for comparisons, a guess of "
     "the standard deviation that serves the plan only.",
     "unit_sum": "Bounds of one person's total, for answers about people instead of rows.",
-    "weighted": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
+    "all_rows": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
     "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
     "expected_mean": "The average that you expect. It serves the plan only.",
-    "expected_share": "The proportion that you expect. It serves the plan only.",
+    "expected_proportion": "The proportion that you expect. It serves the plan only.",
     "probabilities": "Quantiles such as 0.25, 0.5, 0.75; for a test, the proportion that you expect of each label.",
     "interval": "Level of the interval around each quantile, or false for none.",
     "rows_at_least": "A public lower bound of the number of rows.",
@@ -380,11 +380,11 @@ _FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
     **dict.fromkeys(("mean", "sum", "median", "std", "variance"), _number),
     "proportion": _share,
     **dict.fromkeys(("table", "independence"), lambda known: {"columns": known.listed[:2]}),
-    "left_out": lambda known: {"columns": [*known.numbers[:1], *known.listed[:1]]},
+    "dropped_rows": lambda known: {"columns": [*known.numbers[:1], *known.listed[:1]]},
     "tables": _tables,
     "histogram": _histogram,
     "mode": lambda known: {"column": _first(known.listed)},
-    "groups": lambda known: {"column": _first(known.unlisted)},
+    "common_labels": lambda known: {"column": _first(known.unlisted)},
     "quantile": lambda known: {**_number(known), "probabilities": [0.25, 0.5, 0.75]},
     "regression": lambda known: {**_number(known), "on": known.numbers[1:2] or known.listed[:1]},
     "covariance_matrix": lambda known: {"columns": known.numbers[:3]},

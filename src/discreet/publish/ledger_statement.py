@@ -98,7 +98,7 @@ def explained(statement: Statement, release: str) -> str:
     >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity
     >>> from discreet import release as publish
     >>> ledger = Ledger(":memory:", PureDP(1.0))
-    >>> noisy = publish(Exact(10.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, request="visits")
+    >>> noisy = publish(Exact(10.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, name="visits")
     >>> print(explained(ledger.statement(), "visits").splitlines()[2])
       It is protected by laplace, scale 4; sensitivity ℓ₁ = 1, ℓ₂ = 1.
     """
@@ -195,7 +195,7 @@ def spending_by(statement: Statement, key: Key) -> list[SpendingRow]:
     >>> ledger = Ledger(":memory:", PureDP(1.0))
     >>> for period in ("2026-01", "2026-02"):
     ...     value = Exact(10.0, Sensitivity(l1=1.0))
-    ...     noisy = release(value, Laplace(4.0), ledger=ledger, request=f"plan:0:{period}:1:visits")
+    ...     noisy = release(value, Laplace(4.0), ledger=ledger, name=f"plan:0:{period}:1:visits")
     >>> [(row.name, row.releases, row.charge.epsilon) for row in spending_by(ledger.statement(), "release")]
     [('visits', 2, 0.5)]
     >>> [row.name for row in spending_by(ledger.statement(), "period")]
@@ -285,7 +285,7 @@ def ledger_page(statement: Statement) -> str:
     --------
     >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
     >>> ledger = Ledger(":memory:", PureDP(1.0))
-    >>> noisy = release(Exact(1.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, request="<visits>")
+    >>> noisy = release(Exact(1.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, name="<visits>")
     >>> page = ledger_page(ledger.statement())
     >>> "&lt;visits&gt;" in page, "<visits>" in page, "By release" in page
     (True, False, True)

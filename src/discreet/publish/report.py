@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import discreet
 from discreet.core.errors import MissingExtra
 from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bands, Bounds, Column, Dates, Schema, Unlisted
+from discreet.core.schema import Bands, Bounds, Column, Dates, PrivateLabels, Schema
 from discreet.results.charts import rendered, svg
 from discreet.results.display import printable
 from discreet.results.frames import Reading, by_measure, reliability
@@ -526,7 +526,7 @@ def _privacy(schema: Schema, ledger: ReportedLedger, unit: str) -> dict[str, Any
 
 def _weighted(entries: Sequence[ReportedRelease]) -> bool:
     """Whether a release counts all rows of a unit, with weights."""
-    return any(getattr(entry.question, "weighted", False) for entry in entries)
+    return any(getattr(entry.question, "all_rows", False) for entry in entries)
 
 
 def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str]) -> list[str]:
@@ -581,11 +581,11 @@ def _kept(schema: Schema, entries: Sequence[ReportedRelease]) -> str | None:
     said = f"Numbers are about the rows that discreet {kept} of each {unit.name}."
     if any(entry.question.leads for entry in entries):
         return f"{said} What was left out comes first."
-    return f'{said} This plan does not say how many rows were left out; ask = "left_out" would.'
+    return f'{said} This plan does not say how many rows were left out; ask = "dropped_rows" would.'
 
 
 def _column(column: Column) -> str:
-    if isinstance(column, Unlisted):
+    if isinstance(column, PrivateLabels):
         return "labels that are not public; only common ones may be shown"
     if isinstance(column, Bounds):
         low, high = (column.day(end) if isinstance(column, Dates) else f"{end:g}" for end in (column.low, column.high))

@@ -301,7 +301,7 @@ class MomentRelease(Answer):
         checked = requirements.level(level)
         if isinstance(method, DoubleSanitization):
             combined = method.combine(self._number(), self.mechanism, self.sampling_variance(**known))
-            return combined.confidence_interval(checked)
+            return combined.population_interval(checked)
         chosen = NoiseAware() if method is None else method
         requirements.instance("method", chosen, NoiseAware, "NoiseAware() or DoubleSanitization(m=1000)")
         law = ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism)

@@ -107,7 +107,7 @@ class CountRelease(Answer):
     >>> from discreet import Count, Geometric, Neighbours, release
     >>> exact = Count().exact([True, False], neighbours=Neighbours.ADD_REMOVE)
     >>> few = release(exact, Geometric(5.0), rng=0)
-    >>> few.measured, few.value, tuple(few.confidence_interval())
+    >>> few.measured, few.value, tuple(few.noise_interval())
     (-1.0, 0.0, (0.0, 14.0))
     """
 
@@ -115,9 +115,9 @@ class CountRelease(Answer):
     def shown_value(cls, value: Floats) -> Floats:
         return whole_count(value)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the true count, from the known law of the noise; its ends are counts too."""
-        interval = super().confidence_interval(level)
+        interval = super().noise_interval(level)
         return Interval(*whole_interval(interval.low, interval.high, self.value), interval.level)
 
 

@@ -260,7 +260,7 @@ class CovariancesInPartsRelease(Answer):
         low, high = (as_matrix(ends, self._dimension) for ends in found.T)
         return Interval(low, high, level)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only."""
         checked = requirements.level(level)
         return self._all(checked, lambda j, k: self._interval(checked, j, k, sampled=False))
@@ -520,7 +520,7 @@ class MeansAndCovariancesRelease(Answer):
         np.fill_diagonal(correlation, 1.0)
         return np.asarray(correlation)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only.
 
         An entry is read from at most four totals. Their intervals hold together (Bonferroni), and interval arithmetic
@@ -528,7 +528,7 @@ class MeansAndCovariancesRelease(Answer):
         """
         checked = requirements.level(level)
         each = 1 - (1 - checked) / (3 + self._of.counted)
-        low, high = self.mechanism.confidence_interval(np.asarray(self.value, dtype=float), each)
+        low, high = self.mechanism.noise_interval(np.asarray(self.value, dtype=float), each)
         ends = np.array([low, high])
         d, halves = self._of.dimension, self._halves()
         found = np.array([self._entry(ends, j, k, position) for position, (j, k) in enumerate(pairs(d))])
@@ -556,7 +556,7 @@ class MeansAndCovariancesRelease(Answer):
         """
         self.require_sample()
         share = (1 + requirements.level(level)) / 2
-        data = self.confidence_interval(share)
+        data = self.noise_interval(share)
         score = float(scipy.special.ndtri((1 + share) / 2))
         missed = combined_error(self.mechanism, [1.0], share) if self._of.counted else 0.0
         # A unit's rows may be alike: by Cauchy and Schwarz they count as one, and as few as so many are left.
@@ -593,7 +593,7 @@ class MeansAndCovariancesRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The entries of the covariance matrix, with their noise intervals."""
-        matrix, interval = self.matrix, self.confidence_interval()
+        matrix, interval = self.matrix, self.noise_interval()
         low, high = np.asarray(interval.low), np.asarray(interval.high)
         return [
             Reading(

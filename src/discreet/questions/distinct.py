@@ -88,8 +88,8 @@ class DistinctQuestion(MeasuredQuestion[CountRelease]):
 
     Examples
     --------
-    >>> from discreet import PureDP, Unlisted
-    >>> asked = DistinctQuestion(Schema(columns={"city": Unlisted()}), "city", PureDP(0.5))
+    >>> from discreet import PureDP, PrivateLabels
+    >>> asked = DistinctQuestion(Schema(columns={"city": PrivateLabels()}), "city", PureDP(0.5))
     >>> asked.measurement.mechanism.scale
     2.0
     """

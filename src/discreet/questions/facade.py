@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from discreet.core.errors import WrongType, spelling
 from discreet.core.schema import Schema
 from discreet.questions.clusters.question import ClustersQuestion
+from discreet.questions.common_labels import GroupsQuestion
 from discreet.questions.comparison.many import ArmsQuestion
 from discreet.questions.comparison.question import ComparisonQuestion
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.distinct import DistinctQuestion
+from discreet.questions.dropped_rows import DroppedRowsQuestion
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.groups import GroupsQuestion
 from discreet.questions.histogram import HistogramQuestion
-from discreet.questions.left_out import LeftOutQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import ModeQuestion
 from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion
 from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.proportion import ProportionQuestion
-from discreet.questions.quality import QualityQuestion
 from discreet.questions.quantile import MedianQuestion, QuantileQuestion
 from discreet.questions.question import Question
 from discreet.questions.regression.linear import RegressionQuestion
@@ -39,6 +38,7 @@ from discreet.questions.sum import SumQuestion
 from discreet.questions.tables.margins import TablesQuestion
 from discreet.questions.tables.table import TableQuestion
 from discreet.questions.tables.tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
+from discreet.questions.usable_values import UsableValuesQuestion
 from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ class Questions:
     """
 
     profile = Asked(ProfileQuestion)
-    quality = Asked(QualityQuestion)
-    left_out = Asked(LeftOutQuestion)
+    usable_values = Asked(UsableValuesQuestion)
+    dropped_rows = Asked(DroppedRowsQuestion)
     count = Asked(CountQuestion)
     sum = Asked(SumQuestion)
     running_total = Asked(RunningTotalQuestion)
@@ -118,7 +118,7 @@ class Questions:
     table = Asked(TableQuestion)
     tables = Asked(TablesQuestion)
     mode = Asked(ModeQuestion)
-    groups = Asked(GroupsQuestion)
+    common_labels = Asked(GroupsQuestion)
     distinct = Asked(DistinctQuestion)
     goodness_of_fit = Asked(GoodnessOfFitQuestion)
     homogeneity = Asked(HomogeneityQuestion)

@@ -353,13 +353,13 @@ class GroupedRelease(Answer, Generic[R]):
         """The standard deviation of each group, where it was released."""
         return self._each("standard_deviation")
 
-    def confidence_interval(self, level: float | None = None) -> GroupedIntervals:
+    def noise_interval(self, level: float | None = None) -> GroupedIntervals:
         """Intervals for what was asked for in the data of each group; privacy noise only.
 
         The level is 95 % unless it was fixed when the intervals were released.
         """
         given = {} if level is None else {"level": level}
-        return _intervals({label: part.confidence_interval(**given) for label, part in self.items()})
+        return _intervals({label: part.noise_interval(**given) for label, part in self.items()})
 
     def population_interval(self, level: float = 0.95) -> GroupedIntervals:
         """Intervals for what was asked for in the population of each group: noise and sampling together."""

@@ -137,14 +137,14 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     ----------
     column, by
         The column, and columns of labels to group by.
-    spread
+    variance
         Whether to release the variance too, for a narrower interval for the population.
     contribution, unit_sum
         Limits per unit; bounds of a unit's total, where units are averaged.
     expected_rows, expected_mean
         What a plan is told to expect: by default 1,000 rows per group, spread evenly over the bounds. The number of
         rows turns noise in totals into noise in the mean, which is the largest for a mean at an end of the bounds.
-    weighted
+    all_rows
         Whether all rows of a unit count, with weights that add up to its limit, instead of some that it keeps.
 
     Examples
@@ -152,7 +152,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     >>> from discreet import PureDP
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
     >>> planned = MeanQuestion(schema, "age", PureDP(1.0), expected_rows=1000).plan()
-    >>> planned.read, round(planned.expected_error, 2)
+    >>> planned.read, round(planned.error_95, 2)
     ('the mean', 0.21)
     >>> round(planned.worst_error, 2)
     0.3
@@ -163,35 +163,35 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,
         "by": COLUMNS,
-        "spread": FLAG,
+        "variance": FLAG,
         "unit_sum": UNIT_SUM,
         "expected_rows": WHOLE,
         "expected_mean": NUMBER,
-        "weighted": FLAG,
+        "all_rows": FLAG,
     }
     schema: Schema
     column: str
     guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
-    spread: bool = False
+    variance: bool = False
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
     expected_rows: int | None = None
     expected_mean: float | None = None
-    weighted: bool = False
+    all_rows: bool = False
 
     def _measured(self) -> Measurement:
-        requirements.instance("spread", self.spread, bool, "spread=True or False")
-        if self.weighted is not False:
+        requirements.instance("variance", self.variance, bool, "variance=True or False")
+        if self.all_rows is not False:
             check_weighted(self)
         by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
         size = None if by else self.public_size(self.column)
-        if size is not None and not self.spread:
+        if size is not None and not self.variance:
             return self._of_public_size(bounds, size)
-        parts = (MeanAndVarianceInParts if self.spread else MeanInParts)(bounds=(bounds.low, bounds.high))
+        parts = (MeanAndVarianceInParts if self.variance else MeanInParts)(bounds=(bounds.low, bounds.high))
 
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
         # is public, by pₖ·Zₖ, whatever the mean is.
@@ -209,7 +209,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
             by=by,
             contribution=self.contribution,
             unit_sum=self.unit_sum,
-            weighted=self.weighted,
+            all_rows=self.all_rows,
             expected=expected,
             moves=moves,
             read="the mean",

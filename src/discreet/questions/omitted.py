@@ -159,13 +159,13 @@ class BehindOmission(Mechanism):
         self.step.require(exact.neighbours, exact.unit)
         self.inner.check(exact)
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Interval for the value of the kept rows."""
-        return self.inner.confidence_interval(value, level)
+        return self.inner.noise_interval(value, level)
 
-    def expected_error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> Floats:
         """Error against the value of the kept rows."""
-        return self.inner.expected_error(level)
+        return self.inner.error(level)
 
     def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
         return self.inner.draw(truth, rng=rng)

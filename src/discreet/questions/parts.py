@@ -362,10 +362,10 @@ class MeanInPartsRelease(NoisyAverageRelease):
         """The moments for intervals about the data: a Poisson sample of a share p leaves 1 − p of sampling variance."""
         return replace(self.moments, rows_per_unit=0.0 if self.sampled is None else 1 - self.sampled)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the mean of the data: privacy noise, and the choice of rows where a Poisson sample was taken."""
         if self.sampled in (None, 1.0):
-            return super().confidence_interval(level)
+            return super().noise_interval(level)
         low, high = self._of_all_rows.mean_interval(level)
         return Interval(self._value(low), self._value(high), level)
 
@@ -373,7 +373,7 @@ class MeanInPartsRelease(NoisyAverageRelease):
         """Interval for the population's mean: noise and sampling together, for any population on the bounds.
 
         Where no second moment was released it is the worst that the bounds allow, which is exact for 0/1 rows. Ask
-        with ``spread=True`` for a narrower one.
+        with ``variance=True`` for a narrower one.
         """
         self.require_sample()
         low, high = self.moments.mean_interval(level)
@@ -468,7 +468,7 @@ def parts_measurement(
     by: tuple[str, ...],
     contribution: Contribution | None,
     unit_sum: Bounds | None,
-    weighted: bool = False,
+    all_rows: bool = False,
     expected: Expected,
     moves: Callable[[Parts], tuple[Sequence[float], Sequence[float] | None]],
     read: str,
@@ -479,7 +479,7 @@ def parts_measurement(
     ----------
     question, parts, column, bounds
         What is asked, the statistic of one group, its column, and the bounds of what is added up.
-    by, contribution, unit_sum, weighted
+    by, contribution, unit_sum, all_rows
         As the question has them.
     expected, moves, read
         What a plan is told to expect; how far noise in each total moves n times what is read, then and for the least
@@ -522,9 +522,9 @@ def parts_measurement(
             contribution=contribution,
             unit_sum=unit_sum,
             products=products,
-            public={"weighted": True} if weighted else {} if size is None else {"n": size},
+            public={"all_rows": True} if all_rows else {} if size is None else {"n": size},
             value=value,
-            from_rows=of_all_rows if weighted else None,
+            from_rows=of_all_rows if all_rows else None,
             read=read,
             forecast=forecast,
         )
@@ -549,25 +549,25 @@ _ONE_ERROR = math.erf(math.sqrt(0.5))
 
 def check_weighted(question: Any) -> None:
     """Refuse weights where no unit can have several rows, or where a unit counts once."""
-    if not requirements.instance("weighted", question.weighted, bool, "weighted=True or False"):
+    if not requirements.instance("all_rows", question.all_rows, bool, "all_rows=True or False"):
         return
     if question.schema.unit.column is None:
         raise InvalidParameter(
-            "weighted",
+            "all_rows",
             True,
             "a row is the unit, and always counts once",
-            'Leave weighted out, or declare unit=PrivacyUnit("person").',
+            'Leave all_rows out, or declare unit=PrivacyUnit("person").',
         )
     if getattr(question, "unit_sum", None) is not None:
         raise InvalidParameter(
-            "weighted", True, "a unit counts once, with the sum of all its rows", "Leave weighted or unit_sum out."
+            "all_rows", True, "a unit counts once, with the sum of all its rows", "Leave all_rows or unit_sum out."
         )
 
 
 def weighting_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     """What a plan says of rows beyond a limit: that they count, or what it would gain if they did."""
     unit = question.schema.unit
-    if question.weighted:
+    if question.all_rows:
         return (f"counted: {question.counted_words()}",)
     if unit.column is None or getattr(question, "unit_sum", None) is not None:
         return ()
@@ -580,6 +580,6 @@ def weighting_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     if both < _WORTH_IT * noise:
         return ()
     return (
-        f"weighted=True counts all rows of a {unit.name}, at the same noise. With twice as many rows as the limit "
+        f"all_rows=True counts all rows of a {unit.name}, at the same noise. With twice as many rows as the limit "
         f"each, the standard error is {noise:.3g} instead of {both:.3g}",
     )

@@ -112,9 +112,9 @@ class ProportionRelease(MomentRelease):
     def _number(self) -> float:
         return float(self.measured)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the true proportion, from the known law of the noise; its ends are proportions too."""
-        interval = super().confidence_interval(level)
+        interval = super().noise_interval(level)
         # The truth is a proportion, so nothing is lost; what is shown stays inside.
         low, high = (plain(np.clip(end, 0.0, 1.0)) for end in interval)
         return Interval(min(low, self.value), max(high, self.value), interval.level)
@@ -173,8 +173,8 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
         "label": LABEL,
         "by": COLUMNS,
         "expected_rows": WHOLE,
-        "expected_share": SHARE,
-        "weighted": FLAG,
+        "expected_proportion": SHARE,
+        "all_rows": FLAG,
     }
     schema: Schema
     column: str
@@ -184,12 +184,12 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     expected_rows: int | None = None
-    expected_share: float | None = None
-    weighted: bool = False
+    expected_proportion: float | None = None
+    all_rows: bool = False
 
     def _measured(self) -> Measurement:
         by = column_names(self.by)
-        if self.weighted is not False:
+        if self.all_rows is not False:
             check_weighted(self)
         label: Any = self.label
         labels: tuple[Any, ...] = tuple(self.schema.categories(self.column).labels)
@@ -197,9 +197,13 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
             raise InvalidParameter("label", label, "is not a label of the column", spelling(label, labels))
         if self.column in by:
             raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
-        expected = Expected(rows=self.expected_rows, mean=self.expected_share)
+        expected = Expected(rows=self.expected_rows, mean=self.expected_proportion)
         # Where nothing is expected, labels are equally frequent.
-        share = 1 / len(labels) if self.expected_share is None else (1 + expected.slope(0.0, 1.0, "expected_share")) / 2
+        share = (
+            1 / len(labels)
+            if self.expected_proportion is None
+            else (1 + expected.slope(0.0, 1.0, "expected_proportion")) / 2
+        )
         size, place = self.public_size(self.column), labels.index(label)
         if not by and size is not None:
             return self._of_public_size(place, size)
@@ -227,9 +231,9 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
             mechanism=additive_noise(self.guarantee, sensitivity),
             by=(*by, self.column),
             contribution=all_limits,
-            public={"weighted": True} if self.weighted else {},
+            public={"all_rows": True} if self.all_rows else {},
             value=value,
-            from_rows=of_all_rows if self.weighted else None,
+            from_rows=of_all_rows if self.all_rows else None,
             read="the share",
             forecast=lambda: Forecast(
                 weights=expected.per_group(groups, (share, 1 - share)),

@@ -450,9 +450,9 @@ class QuantileRelease(Answer):
                 "Ask with interval=0.95 and rows_at_least=…, a public lower bound of the number of rows.",
             )
         self.require_sample()
-        return self.confidence_interval(level)
+        return self.noise_interval(level)
 
-    def confidence_interval(self, level: float | None = None) -> Interval:
+    def noise_interval(self, level: float | None = None) -> Interval:
         """The interval that was published, of the level it was planned for.
 
         It covers the quantile of the data, or of the population where ``rows_at_least`` was declared. Without a
@@ -461,7 +461,7 @@ class QuantileRelease(Answer):
         planned = self._quantiles.interval
         parts = self._parts()
         if planned is None:
-            low, high = self.mechanism.confidence_interval(parts[:, 0], requirements.level(level or 0.95))
+            low, high = self.mechanism.noise_interval(parts[:, 0], requirements.level(level or 0.95))
             return Interval(self._shaped(low), self._shaped(high), level or 0.95)
         if level is not None and level != planned:
             raise InvalidParameter("level", level, f"the interval was published at {planned}", "Leave level out.")
@@ -492,7 +492,7 @@ class QuantileRelease(Answer):
         of = self._quantiles
         intervals: list[Interval | None] = [None] * len(values)
         if of.interval is not None:
-            found = self.confidence_interval()
+            found = self.noise_interval()
             ends = (np.atleast_1d(np.asarray(end, dtype=float)).tolist() for end in (found.low, found.high))
             intervals = [Interval(low, high, found.level) for low, high in zip(*ends, strict=True)]
         # With a declared number of rows the interval is for the population, else for the data.
@@ -521,10 +521,10 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     --------
     >>> from discreet import PureDP, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
-    >>> QuantileQuestion(schema, "age", 0.5, PureDP(1.0)).plan().expected_error < 30  # in ranks, of an interval's ends
+    >>> QuantileQuestion(schema, "age", 0.5, PureDP(1.0)).plan().error_95 < 30  # in ranks, of an interval's ends
     True
     >>> alone = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), interval=None).plan()
-    >>> alone.expected_error <= round(alone.worst_error)
+    >>> alone.error_95 <= round(alone.worst_error)
     True
     """
 

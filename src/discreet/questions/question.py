@@ -212,11 +212,11 @@ class Asking:
     ----------
     epsilon, delta, rho, mu
         The guarantee by its parameters, in place of ``guarantee``.
-    request
+    name
         A name for the answer: the same question under the same name returns the stored answer and spends nothing.
     """
 
-    request: str | None = field(default=None, compare=False, repr=False)
+    name: str | None = field(default=None, compare=False, repr=False)
     epsilon: InitVar[float | None] = None
     delta: InitVar[float | None] = None
     rho: InitVar[float | None] = None
@@ -367,7 +367,7 @@ class Question(Asking, ABC, Generic[A]):
         limits = {} if own is None else own.to_dict()
         most = limits.get("total", limits.get("rows", 1))
         weighted = f"all rows, with weights of at most {most} in all for each {unit.name}"
-        rows = weighted if getattr(self, "weighted", False) else f"rows kept, at most {most} of each {unit.name}"
+        rows = weighted if getattr(self, "all_rows", False) else f"rows kept, at most {most} of each {unit.name}"
         if "total" not in limits and (self.part == "cell" or getattr(self, "by", None)):
             groups = limits.get("groups")
             reached = "" if groups is None else f", in at most {groups} {self.part}{'s' if groups > 1 else ''}"
@@ -445,7 +445,7 @@ class Measurement:
         deviation = math.sqrt(largest_variance(self.mechanism))
         return deviation * math.hypot(*found.weights)
 
-    def expected_error(self, level: float = 0.95) -> float:
+    def error(self, level: float = 0.95) -> float:
         """The noise in what is read stays below this with probability ``level``, in the plan's scenario."""
         found = self.forecast()
         return self._reach(found.weights, level) if found.error is None else found.error(level)
@@ -459,7 +459,7 @@ class Measurement:
 
     def _reach(self, weights: tuple[float, ...], level: float) -> float:
         if len(weights) == 1:
-            return float(np.max(self.mechanism.expected_error(level))) * abs(weights[0])
+            return float(np.max(self.mechanism.error(level))) * abs(weights[0])
         return combined_error(self.mechanism, weights, level)
 
 
@@ -508,7 +508,7 @@ class MeasuredQuestion(Question[A]):
             "unit_sum": None if found.unit_sum is None else found.unit_sum.to_dict(),
             "statistic": found.statistic.to_dict(),
             "schema": self.schema.facts_of([*found.by, *found.columns]),
-            **({"weighted": True} if getattr(self, "weighted", False) else {}),
+            **({"all_rows": True} if getattr(self, "all_rows", False) else {}),
         }
 
     def claim(self, ledger: Ledger | None) -> Claim:
@@ -522,7 +522,7 @@ class MeasuredQuestion(Question[A]):
         """The true, still private value, with its sensitivity."""
         found = self.measurement
         protection = self.schema.protection(*found.public_facts)
-        told = {"counted": self.counted_words(), "weighted": getattr(self, "weighted", False) or None}
+        told = {"counted": self.counted_words(), "all_rows": getattr(self, "all_rows", False) or None}
         public = {**found.public, **{name: words for name, words in told.items() if words is not None}}
         return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, public)
 
@@ -537,7 +537,7 @@ class MeasuredQuestion(Question[A]):
         found = self.measurement
         charged = self.claim(ledger).guarantee
         remaining, after = affordable(ledger, charged)
-        standard, error = found.standard_error(), found.expected_error()
+        standard, error = found.standard_error(), found.error()
         scale = getattr(found.mechanism, "scale", None)
         return Plan(
             statistic=found.statistic.name,
@@ -545,7 +545,7 @@ class MeasuredQuestion(Question[A]):
             scale=None if scale is None else float(scale),
             guarantee=charged,
             read=found.read,
-            expected_error=error,
+            error_95=error,
             worst_error=found.worst_error(),
             scenario=found.forecast().scenario,
             standard_error=standard,

@@ -137,7 +137,7 @@ class RunningTotalRelease(Answer):
         values = [*self.totals.values()]
         return dict(zip(self._of.so_far, np.diff([0.0, *values]).tolist(), strict=True))
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the running total of the period that was released, from the law of the noise."""
         return self.total_interval(self._of.period, level)
 
@@ -438,7 +438,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
             scale=self.mechanism.scale,
             guarantee=self.guarantee,
             read="the running total",
-            expected_error=combined_error(self.mechanism, noise, 0.95),
+            error_95=combined_error(self.mechanism, noise, 0.95),
             standard_error=standard,
             smallest_effect=DETECTED * standard,
             remaining=remaining,
@@ -462,7 +462,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         if before is not None and before.request != request:
             raise InvalidParameter(
                 "period", self.period, "of this sequence was released before",
-                f"Ask with request={before.request!r} for the stored answer. Nothing was spent.",
+                f"Ask with name={before.request!r} for the stored answer. Nothing was spent.",
             )  # fmt: skip
         stored = [(ledger.answer(made[one].release_id), made[one].request) for one in self.statistic.so_far[:-1]]
         ledger.partition(self.sequence, [str(one) for one in self.statistic.periods])

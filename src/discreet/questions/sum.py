@@ -159,7 +159,7 @@ class SumAndCountRelease(Answer):
         (Bonferroni); the mean's extremes over it lie at its corners, because a ratio is monotone in each part.
         """
         checked = requirements.level(level)
-        sums, counts = zip(*self.confidence_interval((1 + checked) / 2), strict=True)
+        sums, counts = zip(*self.noise_interval((1 + checked) / 2), strict=True)
         low, high = self._of().bounds
         half, middle = (high - low) / 2, float(self._of().middle)
         rows = [max(float(end), 1.0) for end in counts]
@@ -178,7 +178,7 @@ class SumAndCountRelease(Answer):
         low, high = self._of().bounds
         largest = (high - low) ** 2 / 4
         spread = largest if variance is None else min(requirements.positive("variance", variance), largest)
-        fewest = max(float(np.asarray(self.confidence_interval(share).low)[1]), 1.0)
+        fewest = max(float(np.asarray(self.noise_interval(share).low)[1]), 1.0)
         reach = float(scipy.special.ndtri((1 + share) / 2)) * math.sqrt(spread / fewest)
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
 

@@ -112,7 +112,7 @@ class SpreadInPartsRelease(MeanAndVarianceInPartsRelease):
         """What was asked for."""
         return self.standard_deviation if self._rooted else self.variance
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the data; privacy noise only."""
         return self.standard_deviation_interval(level) if self._rooted else self.variance_interval(level)
 
@@ -266,9 +266,9 @@ class StandardDeviationRelease(VarianceRelease):
         """Root of the released variance."""
         return self._of().transform(self._number())  # type: ignore[attr-defined,no-any-return]
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the data's standard deviation."""
-        return root_interval(super().confidence_interval(level))
+        return root_interval(super().noise_interval(level))
 
     def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
         """Interval for the population's standard deviation; see `MomentRelease.population_interval`."""

@@ -82,7 +82,7 @@ class Answer(Release, Readable):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """One reading per number of the value, with its noise interval."""
         values = np.ravel(np.asarray(self.value, dtype=float))
-        interval = self.confidence_interval()
+        interval = self.noise_interval()
         low, high = (np.ravel(np.broadcast_to(np.asarray(end, dtype=float), values.shape)) for end in interval)
         errors = self._noise_errors(values)
         several = values.size > 1

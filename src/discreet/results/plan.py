@@ -40,7 +40,7 @@ class Plan(Tidy):
         What it would guarantee, and cost; None where nothing is proved.
     read
         What the error is of: rows, the mean, the share, ranks, …
-    expected_error
+    error_95
         The error stays below this with probability ``level``, in the scenario; None where too little is known to tell.
     scenario
         What the data is taken to be like; empty where the error does not depend on it.
@@ -66,7 +66,7 @@ class Plan(Tidy):
     scale: Any = None
     guarantee: Guarantee | None
     read: str = "the value"
-    expected_error: Any
+    error_95: Any
     scenario: str = ""
     worst_error: float | None = None
     level: float = 0.95
@@ -79,7 +79,7 @@ class Plan(Tidy):
 
     def facts(self) -> Facts:
         """What to show."""
-        error, effect = self.expected_error, self.smallest_effect
+        error, effect = self.error_95, self.smallest_effect
         known = f"at most {expected(error)} ({100 * self.level:g} %), of {self.read}" if error is not None else "–"
         facts = [("statistic", self.statistic), ("expected error", known)]
         if self.scenario:
@@ -103,7 +103,7 @@ class Plan(Tidy):
                 "statistic": self.statistic,
                 "mechanism": self.mechanism,
                 "measure": self.read,
-                "expected_error": None if self.expected_error is None else float(np.max(self.expected_error)),
+                "error_95": None if self.error_95 is None else float(np.max(self.error_95)),
                 "worst_error": self.worst_error,
                 "scenario": self.scenario,
                 "standard_error": self.standard_error,
@@ -115,7 +115,7 @@ class Plan(Tidy):
 
     def error_readings(self, name: str = "error") -> list[dict[str, Any]]:
         """The expected error as an interval around zero, for a chart; none where it is not known."""
-        reach = self.rows()[0]["expected_error"]
+        reach = self.rows()[0]["error_95"]
         measure, noise = f"error of {self.read}", {"low": -(reach or 0.0), "high": reach}
         shown = {"label": name, "measure": measure, "estimate": 0.0, "noise": noise, "population": None}
         return [] if reach is None else [shown]
@@ -129,7 +129,7 @@ class Plan(Tidy):
         shown = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in ("guarantee", "remaining", "remaining_after"):
             shown[name] = None if shown[name] is None else shown[name].to_dict()
-        for name in ("scale", "expected_error"):
+        for name in ("scale", "error_95"):
             shown[name] = None if shown[name] is None else np.asarray(shown[name]).tolist()
         return shown | {"notes": list(self.notes), "details": dict(self.details)}
 
@@ -156,7 +156,7 @@ def plan(
     --------
     >>> from discreet import Laplace, PureDP, Sensitivity, plan
     >>> planned = plan(Sensitivity(l1=1.0), Laplace.calibrate(PureDP(1.0), Sensitivity(l1=1.0)))
-    >>> round(planned.expected_error, 3), planned.guarantee
+    >>> round(planned.error_95, 3), planned.guarantee
     (2.996, PureDP(epsilon=1.0))
     """
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
@@ -164,12 +164,12 @@ def plan(
     checked = requirements.level(level)
     charged = charged_guarantee(mechanism, sensitivity, ledger, guarantee)
     remaining, after = affordable(ledger, charged)
-    error: Floats = mechanism.expected_error(checked)
+    error: Floats = mechanism.error(checked)
     return Plan(
         mechanism=mechanism.name,
         scale=getattr(mechanism, "scale", None),
         guarantee=charged,
-        expected_error=error,
+        error_95=error,
         level=checked,
         remaining=remaining,
         remaining_after=after,

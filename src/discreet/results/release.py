@@ -128,10 +128,10 @@ class Release(Result):
         """What to publish of a noisy value, where it must be a value that the statistic can take: post-processing."""
         return value
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the true value in the data, from the known law of the noise."""
         checked = requirements.level(level)
-        low, high = self.mechanism.confidence_interval(self.measured, checked)
+        low, high = self.mechanism.noise_interval(self.measured, checked)
         return Interval(low, high, checked)
 
     def population_interval(self, level: float = 0.95) -> Interval:
@@ -223,7 +223,7 @@ class Release(Result):
 
     def interval_facts(self) -> Facts:
         """The interval for the value in the data, and that for the population where there is one."""
-        known = (("noise", self.confidence_interval()), ("population", self.known_population_interval()))
+        known = (("noise", self.noise_interval()), ("population", self.known_population_interval()))
         return [
             (f"{of} interval, 95 %", f"{number(one.low)} to {number(one.high)}") for of, one in known if one is not None
         ]
@@ -300,7 +300,7 @@ def release(
     ledger: Ledger | None = None,
     guarantee: Guarantee | None = None,
     rng: Rng = None,
-    request: str | None = None,
+    name: str | None = None,
     question: Mapping[str, Any] | None = None,
 ) -> Release:
     """Publish a protected value: verify, reserve in the ledger, draw, return.
@@ -318,7 +318,7 @@ def release(
         of the ledger's own kind.
     rng
         A seed or generator simulates: the result is stamped ``simulated``, and a ledger on disk refuses it.
-    request
+    name
         A name for this release that makes it repeatable: asking again returns the stored answer, draws nothing and
         spends nothing.
     question
@@ -346,7 +346,7 @@ def release(
     claim = claim_of_one_draw(mechanism, exact.sensitivity, charged, exact.protection, asked)
     return pass_through(
         claim, lambda allowance, passed: drawn(exact, mechanism, claim, allowance, passed),
-        write=Release.to_dict, read=Release.from_dict, ledger=ledger, rng=source, request=request,
+        write=Release.to_dict, read=Release.from_dict, ledger=ledger, rng=source, request=name,
     )  # fmt: skip
 
 

@@ -189,7 +189,7 @@ def _outside(name: str) -> DiscreetError:
 # ---- Draft: a plan file that may have mistakes. What is right is planned; what is wrong is said at its place.
 
 
-_GUARANTEE = ("share", "epsilon", "delta", "rho", "mu")
+_GUARANTEE = ("weight", "epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,7 +177,7 @@ _SPENDING = {
     ),
     "rho": ("number", "ρ of zero-concentrated differential privacy.", _EPSILONS),
     "mu": ("number", "μ of Gaussian differential privacy.", _EPSILONS),
-    "share": ("number", "Weight of this release when the budget is divided.", _SHARES),
+    "weight": ("number", "Weight of this release when the budget is divided.", _SHARES),
 }
 _COLUMN = {
     "low": ("bound", "lowest value", "Smaller values are moved up to it. Take it from public facts, not the data."),
@@ -368,7 +368,7 @@ def _paid(draft: Draft, release: Mapping[str, Any]) -> list[str]:
     """What a release spends, in the currency of the plan."""
     own = [key for key in ("epsilon", "delta", "rho", "mu") if key in release]
     if not own:
-        return ["share"]
+        return ["weight"]
     budget = draft.data.get("budget")
     more = ["delta"] if isinstance(budget, Mapping) and "delta" in budget and "delta" not in own else []
     return own + more
@@ -376,7 +376,7 @@ def _paid(draft: Draft, release: Mapping[str, Any]) -> list[str]:
 
 def _spending(draft: Draft, position: int, key: str) -> Field:
     kind, words, slide = _SPENDING[key]
-    label = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "share": "share"}[key]
+    label = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "weight": "weight"}[key]
     return _field(draft, ("release", position, key), kind, label, words, slide=slide)
 
 

@@ -22,7 +22,7 @@ from discreet.plans.sampling_error import (
     COUNTS,
     SPREAD,
     averaged_bounds,
-    expected_share,
+    expected_proportion,
     groups_of,
     rows_of,
     sampling_error,
@@ -139,7 +139,7 @@ def _part(guarantee: Guarantee, budget: Guarantee) -> float:
 
 
 def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, Any]:
-    error = planned.rows()[0]["expected_error"]
+    error = planned.rows()[0]["error_95"]
     chance = sampling_error(one.question, rows=rows)
     free = privacy_is_free(one.question, planned)
     return {
@@ -194,7 +194,7 @@ def _scale(question: Any, rows: int | None) -> tuple[float, float, float] | None
     """Least, greatest and expected value of what a question reads."""
     size, bounds = rows_of(question, rows), averaged_bounds(question)
     if question.ask == "proportion":
-        return 0.0, 1.0, expected_share(question)
+        return 0.0, 1.0, expected_proportion(question)
     if size is None:
         return None
     if question.ask in COUNTS:
@@ -223,7 +223,7 @@ _DECLARED: Mapping[str, Mapping[str, Any]] = {
     "labels": {"categories": []},
     "unlisted": {"unlisted": True},
 }
-_NEEDS_DELTA = ("groups", "running_total")
+_NEEDS_DELTA = ("common_labels", "running_total")
 _FIRST_PART = 0.2
 """Part of the budget that a new question takes where so much is free."""
 
@@ -419,9 +419,9 @@ def _spending(data: Mapping[str, Any], releases: list[Mapping[str, Any]], ask: s
     table = budget if isinstance(budget, Mapping) else {}
     key = next((one for one in ("epsilon", "rho", "mu") if one in table), None)
     whole = table.get(key) if key is not None else None
-    own = all(one in release for release in releases for one in ([key] if key else ["share"]))
+    own = all(one in release for release in releases for one in ([key] if key else ["weight"]))
     if key is None or not isinstance(whole, int | float) or isinstance(whole, bool) or not own:
-        return {"share": 1.0}
+        return {"weight": 1.0}
     spent = sum(one[key] for one in releases if isinstance(one[key], int | float))
     free = max(whole - spent, 0.0)
     part = _FIRST_PART * whole if free < 0.05 * whole else min(_FIRST_PART * whole, free)

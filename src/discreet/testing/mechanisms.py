@@ -192,7 +192,7 @@ def _spread(law: Law) -> tuple[float, float, float]:
 def _check_interval(mechanism: Mechanism, truth: float, draws: int, rng: int | None) -> None:
     """The 90 % interval holds the truth at least as often as it says, up to five standard errors."""
     values = np.asarray(mechanism.law(truth).sample(draws, rng=rng))
-    low, high = mechanism.confidence_interval(values, 0.9)
+    low, high = mechanism.noise_interval(values, 0.9)
     covered = float(np.mean((low <= truth) & (truth <= high)))
     slack = _REJECT * math.sqrt(0.9 * 0.1 / draws)
     require(covered > 0.9 - slack, f"{mechanism}: a 90 % interval held the truth in {covered:.4f} of {draws} draws")

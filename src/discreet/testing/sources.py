@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.read import Dataset, canonical_text
-from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, Schema, Unlisted
+from discreet.core.schema import Bounds, Categories, Column, Contribution, PrivacyUnit, PrivateLabels, Schema
 from discreet.results.display import Facts, Result
 from discreet.testing.mechanisms import require
 
@@ -54,7 +54,7 @@ _NUMBER = Bounds(-2, 10, grid=0.25, nulls=3)
 _TEXT = Categories(["1", "a", "true", "1.0", "a,b", "\u00e9", "1.5", "1.5e+00", "a ", '"1"', "NA"], nulls="=NA")
 _WHOLES = Categories([0, 1, 2, -1, 9007199254740993, 9223372036854775808, 10**30])
 _TRUTH = Categories([False, True], unknown=True)
-_USES: dict[str, Column] = {"number": _NUMBER, "text": _TEXT, "whole": _WHOLES, "truth": _TRUTH, "id": Unlisted()}
+_USES: dict[str, Column] = {"number": _NUMBER, "text": _TEXT, "whole": _WHOLES, "truth": _TRUTH, "id": PrivateLabels()}
 
 
 def hostile_columns() -> dict[str, tuple[Any, ...]]:

@@ -364,8 +364,8 @@ class Account:
         request = content["request"]
         if fingerprint(content) != fingerprint(self._entry(balance.requests[request]).content):
             raise InvalidParameter(
-                "request", request, "was used for a different release",
-                "Use a new request, or repeat the release exactly as it was. Nothing was spent.",
+                "name", request, "was used for a different release",
+                "Use a new name, or repeat the release exactly as it was. Nothing was spent.",
             )  # fmt: skip
         return self._reserved(balance, request)
 
@@ -381,7 +381,7 @@ class Account:
     def requested(self, request: str) -> Reservation | None:
         """The reservation made for a request, with its answer where one is stored; None where it is new."""
         balance = self._follow()
-        return self._reserved(balance, request) if text("request", request) in balance.requests else None
+        return self._reserved(balance, request) if text("name", request) in balance.requests else None
 
     def record_answer(self, reservation: Reservation, answer: Any) -> Any:
         """Store the public answer and return the one that is stored.

@@ -5,8 +5,8 @@ from discreet.core.rows.snapshot import Snapshot, take
 from discreet.core.rows.totals import (
     Totals,
     coarsening,
+    dropped_rows,
     histograms,
-    left_out,
     matrix,
     totals,
     totals_by_partition,
@@ -16,6 +16,6 @@ from discreet.core.rows.totals import (
 )
 
 __all__ = [
-    "Selected", "Snapshot", "Totals", "coarsening", "histograms", "left_out", "matrix", "take", "totals",
+    "Selected", "Snapshot", "Totals", "coarsening", "histograms", "dropped_rows", "matrix", "take", "totals",
     "totals_by_partition", "unit_counts", "usable_totals", "weighted_totals",
 ]  # fmt: skip

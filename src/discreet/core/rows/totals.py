@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUCKETS", "SHARES", "Totals", "WHOLE", "by_cell", "clipped", "coarsening", "distinct_labels", "exact_sum",
-    "histograms", "left_out", "matrix", "squares", "totals", "totals_by_partition", "unit_counts", "usable_totals",
+    "histograms", "dropped_rows", "matrix", "squares", "totals", "totals_by_partition", "unit_counts", "usable_totals",
     "weighted_totals",
 ]  # fmt: skip
 
@@ -350,7 +350,7 @@ def _quotient(number: Any, by: Any) -> Any:
 # ---- Left out: what limits and missing values keep out of a question, unit by unit and up to a public number of rows
 
 
-def left_out(snapshot: Snapshot, selected: Selected, most: int) -> tuple[int, int, int]:
+def dropped_rows(snapshot: Snapshot, selected: Selected, most: int) -> tuple[int, int, int]:
     """Units with rows left out, rows beyond the limits, rows without a value: ``most`` rows of a unit. Private.
 
     A unit's rows beyond the limits count first. Both numbers are clipped, so that no engine can make one unit count

@@ -335,7 +335,7 @@ class BoundedCovariance(Mechanism):
         ]
         return np.array(scales).reshape(np.shape(widths))
 
-    def confidence_interval(self, value: Any, level: float) -> tuple[Array, Array]:
+    def noise_interval(self, value: Any, level: float) -> tuple[Array, Array]:
         """Intervals for the true entries behind a *measurement*, one by one.
 
         A covariance's interval that reaches an end of its range goes on to the public one, for the truth may have been
@@ -382,7 +382,7 @@ class BoundedCovariance(Mechanism):
             )
         return -reach, reach
 
-    def expected_error(self, level: float = 0.95) -> Array:
+    def error(self, level: float = 0.95) -> Array:
         """How far from the truth each measured entry stays with probability ``level``, at the worst truth.
 
         A covariance is drawn in the range that the released variances leave it; the public range bounds its error.

@@ -721,13 +721,13 @@ class BoundedLaplace(Mechanism):
                 f"Pass Sensitivity(…, dimension={size}) or Sensitivity(moves=…).",
             )
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Exact interval for the truth in the domain; valid, and never empty, up to the very bounds."""
         low, high = self._domain.ends
         grid = self.law(np.where(np.isfinite(low), low, high)).grid
         return truncated_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)
 
-    def expected_error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> Floats:
         """How far from the truth the output stays with probability ``level``: most for a truth at an end."""
         low, high = self._domain.ends
         scale = np.asarray(self.scale)
@@ -902,13 +902,13 @@ class BoundaryInflatedLaplace(Mechanism):
         """The domain must fit the value."""
         self._domain.require_size(exact.value)
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Exact interval for the truth in the domain: value ± b·ln(1/(1 − level)), cut to it."""
         low, high = self._domain.ends
         grid = self.law(np.where(np.isfinite(low), low, high)).grid
         return clamped_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)
 
-    def expected_error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> Floats:
         """How far from the truth the output stays with probability ``level``; never beyond the domain's length."""
         low, high = self._domain.ends
         error = np.minimum(-self.scale * np.log1p(-level), high - low)

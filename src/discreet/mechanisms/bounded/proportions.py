@@ -156,7 +156,7 @@ class BoundedProportions(Mechanism):
         ``"bounded"`` (conditioned on [0, 1]), ``"inflated"`` (clamped to it) or ``"laplace"`` (neither).
     branching
         Children of a node of the tree.
-    left_out
+    dropped_rows
         Index of the proportion that takes the rest.
     grid
         Power of two to which noisy numbers are rounded.
@@ -183,7 +183,7 @@ class BoundedProportions(Mechanism):
     method: Method = "rescale"
     noise: Noise = "bounded"
     branching: int = 2
-    left_out: int = -1
+    dropped_rows: int = -1
     grid: float | None = None
     _tree: HistogramTree | None = field(init=False, repr=False, compare=False)
 
@@ -197,9 +197,11 @@ class BoundedProportions(Mechanism):
             raise InvalidParameter(
                 "noise", self.noise, f"leaves [0, 1], which {self.method!r} does not mend", 'Use method="simplex".'
             )
-        requirements.instance("left_out", self.left_out, int, "left_out=-1")
-        if not -size <= self.left_out < size:
-            raise InvalidParameter("left_out", self.left_out, f"must index {size} proportions", "Pass left_out=0.")
+        requirements.instance("dropped_rows", self.dropped_rows, int, "dropped_rows=-1")
+        if not -size <= self.dropped_rows < size:
+            raise InvalidParameter(
+                "dropped_rows", self.dropped_rows, f"must index {size} proportions", "Pass dropped_rows=0."
+            )
         tree = HistogramTree(size, self.branching) if self.method == "universal_histogram" else None
         object.__setattr__(self, "_tree", tree)
         _ = self._inner  # refuses a bad grid at construction
@@ -214,7 +216,7 @@ class BoundedProportions(Mechanism):
         method: Method = "rescale",
         noise: Noise | None = None,
         branching: int = 2,
-        left_out: int = -1,
+        dropped_rows: int = -1,
         grid: float | None = None,
     ) -> Self:
         """The least noise that meets ``guarantee`` for the moves of the proportions."""
@@ -229,7 +231,7 @@ class BoundedProportions(Mechanism):
             "method": method,
             "noise": kind,
             "branching": branching,
-            "left_out": left_out,
+            "dropped_rows": dropped_rows,
             "grid": grid,
         }
         draft = cls(scale=1.0, **fixed)
@@ -285,7 +287,7 @@ class BoundedProportions(Mechanism):
         values = np.array([Fraction(value) for value in np.asarray(truth, dtype=object).ravel()], dtype=object)
         if self._tree is not None:
             return self._tree.sums(values)
-        return np.delete(values, self.left_out) if self.method == "all_but_one" else values
+        return np.delete(values, self.dropped_rows) if self.method == "all_but_one" else values
 
     def measure(self, truth: Truth, *, rng: Rng = None) -> Array:
         """Noise on the numbers that are measured."""
@@ -308,7 +310,7 @@ class BoundedProportions(Mechanism):
         total = kept.sum(axis=-1, keepdims=True)
         kept = np.where(total > 1, kept / np.where(total > 0, total, 1.0), kept)
         rest = np.maximum(1 - kept.sum(axis=-1), 0.0)
-        index = self.left_out % self.categories
+        index = self.dropped_rows % self.categories
         return np.insert(kept, index, rest, axis=-1)
 
     def draw(self, truth: Truth, *, rng: Rng = None) -> Array:
@@ -321,7 +323,7 @@ class BoundedProportions(Mechanism):
         noisy = self._inner.law(queries).sample(size, rng=generator(0 if rng is None else rng))
         return self.present(noisy)
 
-    def confidence_interval(self, value: Any, level: float) -> tuple[Array, Array]:
+    def noise_interval(self, value: Any, level: float) -> tuple[Array, Array]:
         """Intervals for the true proportions behind a *measurement*, one by one.
 
         The proportion that takes the rest has the interval of the others' sum, each at a stricter level.
@@ -330,31 +332,31 @@ class BoundedProportions(Mechanism):
         if self._tree is not None:
             measured = measured[..., -self.categories :]
         if self.method != "all_but_one":
-            low, high = self._inner.confidence_interval(measured, level)
+            low, high = self._inner.noise_interval(measured, level)
             return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-        low, high = self._inner.confidence_interval(measured, level)
+        low, high = self._inner.noise_interval(measured, level)
         strict = 1 - (1 - level) / (self.categories - 1)
-        below, above = self._inner.confidence_interval(measured, strict)
+        below, above = self._inner.noise_interval(measured, strict)
         rest = np.clip(1 - np.sum(above, axis=-1), 0, 1), np.clip(1 - np.sum(below, axis=-1), 0, 1)
-        index = self.left_out % self.categories
+        index = self.dropped_rows % self.categories
         return np.insert(low, index, rest[0], axis=-1), np.insert(high, index, rest[1], axis=-1)
 
     def coordinate(self, measured: Array, index: int) -> tuple[float, Mechanism]:
         """A measured proportion, and what protected it: a leaf of the tree, or one of those that are not left out."""
         if self.method != "all_but_one":
             return float(measured[index - self.categories]), self._inner
-        left_out = self.left_out % self.categories
-        if index == left_out:
+        dropped_rows = self.dropped_rows % self.categories
+        if index == dropped_rows:
             raise InvalidParameter("category", index, "was not measured: it takes the rest", "Use method='rescale'.")
-        return float(measured[index - (index > left_out)]), self._inner
+        return float(measured[index - (index > dropped_rows)]), self._inner
 
-    def expected_error(self, level: float = 0.95) -> Any:
+    def error(self, level: float = 0.95) -> Any:
         """How far from the truth a measured number stays with probability ``level``, at the worst truth."""
-        return self._inner.expected_error(level)
+        return self._inner.error(level)
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
-        names = ("scale", "categories", "method", "noise", "branching", "left_out", "grid")
+        names = ("scale", "categories", "method", "noise", "branching", "dropped_rows", "grid")
         return {name: getattr(self, name) for name in names}
 
 
@@ -488,16 +490,16 @@ class TiedPair(Mechanism):
         first = np.asarray(self.first_law(truth).sample(size, rng=generator(0 if rng is None else rng)))
         return np.stack([first, self._second(first)], axis=-1)
 
-    def confidence_interval(self, value: Any, level: float) -> tuple[Array, Array]:
+    def noise_interval(self, value: Any, level: float) -> tuple[Array, Array]:
         """The exact interval of the first statistic, and its image for the second."""
-        low, high = self._inner.confidence_interval(np.asarray(value, dtype=float)[..., 0], level)
+        low, high = self._inner.noise_interval(np.asarray(value, dtype=float)[..., 0], level)
         image = np.sort(np.stack([self._second(np.asarray(low)), self._second(np.asarray(high))], axis=-1), axis=-1)
         return np.stack([np.asarray(low), image[..., 0]], axis=-1), np.stack([np.asarray(high), image[..., 1]], axis=-1)
 
-    def expected_error(self, level: float = 0.95) -> Array:
+    def error(self, level: float = 0.95) -> Array:
         """How far from the truth each statistic stays with probability ``level``, at the worst truth."""
         a, b = self.coefficients
-        return np.asarray(np.array([1.0, abs(a / b)]) * self._inner.expected_error(level))
+        return np.asarray(np.array([1.0, abs(a / b)]) * self._inner.error(level))
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""

@@ -188,7 +188,7 @@ class GroupSelection(Mechanism):
         """One for every group that is shown, zero for the others."""
         return self.shown(_counts(truth), rng=rng).astype(float)
 
-    def expected_error(self, level: float = 0.95) -> float:
+    def error(self, level: float = 0.95) -> float:
         """Size of the smallest groups that are shown with probability ``level``."""
         return float(self.size_shown(level))
 

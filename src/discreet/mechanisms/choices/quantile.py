@@ -23,7 +23,7 @@ from discreet.core.numbers import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.choices.selection import ChoiceLaw, ExponentialMechanism, RangeProfile, flip_probabilities
-from discreet.mechanisms.composition import compose, compose_profiles
+from discreet.mechanisms.composition import compose, compose_curves
 from discreet.mechanisms.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class QuantileChoice(Mechanism):
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Bounded range, once per round."""
         one = self._one(sensitivity)
-        return one if self.rounds == 1 else compose_profiles([one] * self.rounds)
+        return one if self.rounds == 1 else compose_curves([one] * self.rounds)
 
     def _one(self, sensitivity: Sensitivity) -> ImpliedProfile | RangeProfile:
         """The curve of one choice."""
@@ -351,11 +351,11 @@ class QuantileChoice(Mechanism):
         # By permute and flip a point beats the best, which has noise too, half as often.
         return max(math.log(others / (2 if self.flip else 1) / (1 - requirements.level(level))), 0.0) / self.factor
 
-    def expected_error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> Floats:
         """Error in ranks, for the least favourable data."""
         return self.rank_error(level)
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """A value alone says nothing about how dense the data is around it: the whole grid."""
         low, high = self.lowest * self.grid, self.highest * self.grid
         return np.full(np.shape(value), low)[()], np.full(np.shape(value), high)[()]
@@ -746,7 +746,7 @@ class QuantileInterval(Mechanism):
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """Bounded range or pure ε, once per stage."""
-        return compose_profiles(self._stages(sensitivity))
+        return compose_curves(self._stages(sensitivity))
 
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
@@ -788,11 +788,11 @@ class QuantileInterval(Mechanism):
         likely = max(inside[0] - 3, 0), min(inside[1] + 2, ends.upper.size - 1)  # rungs a little outside the middle
         return float(ends.margins[likely]) / PARTS
 
-    def expected_error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> Floats:
         """Error in ranks."""
         return self.rank_error(level)
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """The ends that were published; they hold at the level they were planned for."""
         parts = np.asarray(value, dtype=float).reshape(-1, 3)
         return parts[:, 0], parts[:, 2]

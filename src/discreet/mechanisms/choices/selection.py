@@ -278,11 +278,11 @@ class Selection(Mechanism):
         """Refuse what is not a row of scores."""
         exact_scores(exact.value)
 
-    def confidence_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """A choice says nothing about the scores: the interval is the whole line."""
         return -np.inf, np.inf
 
-    def expected_error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> Floats:
         """How far below the best of two candidates the chosen score stays with probability ``level``."""
         return self.score_loss(2, level)
 

@@ -233,20 +233,20 @@ class RankDeficientGaussian(PostProcessed):
         offset = 0.0 if self.total is None else (self.total - exact_total(cells)) ** 2 / cells.size
         return (cells.size - 1) * self.scale**2 + offset
 
-    def confidence_interval(self, value: Any, level: float) -> tuple[Any, Any]:
+    def noise_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for every cell: the projection takes its share of the noise away."""
         array = np.asarray(value, dtype=float)
         kept = np.sqrt(self._kept(array.size)).reshape(array.shape)
-        low, high = Gaussian(self.scale, self.grid).confidence_interval(np.zeros(()), level)
+        low, high = Gaussian(self.scale, self.grid).noise_interval(np.zeros(()), level)
         return array + kept * low, array + kept * high
 
     def _kept(self, cells: int) -> Array:
         """The share of the noise variance that the projection leaves in every cell."""
         return np.full(cells, 1 - 1 / cells) if self._facts is None else self._facts.kept()
 
-    def expected_error(self, level: float = 0.95) -> float:
+    def error(self, level: float = 0.95) -> float:
         """An upper bound for every cell: that of `Gaussian`."""
-        return float(np.asarray(self.noise.expected_error(level)))
+        return float(np.asarray(self.noise.error(level)))
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""
@@ -623,12 +623,12 @@ class JamesSteinGaussian(PostProcessed):
             cells = onto_total(cells, float(self.total))
         return offset + james_stein_risk(cells, self.scale**2, goal, positive_part=not self.as_published)
 
-    def confidence_interval(self, value: Any, level: float) -> tuple[Any, Any]:
+    def noise_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for every cell behind a *measurement*."""
         if self.rank_deficient:
             facts: dict[str, Any] = {"constraints": self.constraints, "values": self.values}
-            return RankDeficientGaussian(scale=self.scale, grid=self.grid, **facts).confidence_interval(value, level)
-        return self.noise.confidence_interval(value, level)
+            return RankDeficientGaussian(scale=self.scale, grid=self.grid, **facts).noise_interval(value, level)
+        return self.noise.noise_interval(value, level)
 
     def parameters(self) -> dict[str, Any]:
         """The parameters as JSON-ready data."""

@@ -427,7 +427,7 @@ class MarginsNoise(Mechanism):
             found += variances.get(axes, 0.0) * float(centred_share(self.sizes, axes)) / spread**2
         return math.sqrt(found)
 
-    def expected_error(self, level: float = 0.95) -> float:
+    def error(self, level: float = 0.95) -> float:
         """The noise of a cell of any measured count stays below this with probability ``level``."""
         worst = max(self.standard_error(one.axes) for one in self.components if one.layer == 0)
         return worst * self.reach(level)

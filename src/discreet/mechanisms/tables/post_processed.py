@@ -293,13 +293,13 @@ class PostProcessed(Mechanism):
         """The distribution of the output, known through draws."""
         return SampledLaw(self, truth)
 
-    def confidence_interval(self, value: Any, level: float) -> tuple[Any, Any]:
+    def noise_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for the truth behind a *measurement*, cell by cell."""
-        return self.noise.confidence_interval(value, level)
+        return self.noise.noise_interval(value, level)
 
-    def expected_error(self, level: float = 0.95) -> Any:
+    def error(self, level: float = 0.95) -> Any:
         """How far a cell of the measurement stays from the truth with probability ``level``."""
-        return self.noise.expected_error(level)
+        return self.noise.error(level)
 
     def l2_cost(self, truth: Truth) -> float:
         """Expected squared distance between output and truth, summed over cells (lee2022 (4)).

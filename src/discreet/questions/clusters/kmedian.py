@@ -57,7 +57,7 @@ class KMedianPlan(Result):
     scenario = ""
 
     @property
-    def expected_error(self) -> float:
+    def error_95(self) -> float:
         """As ``cost_error``."""
         return self.cost_error
 

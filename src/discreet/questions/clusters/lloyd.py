@@ -243,7 +243,7 @@ class LloydPlan(Result):
         return self.cluster_error
 
     @property
-    def expected_error(self) -> float | None:
+    def error_95(self) -> float | None:
         """95 % of the errors of a centre's coordinate stay below this."""
         if self.cluster_error is None:
             return None
@@ -540,7 +540,7 @@ class NoisyAverage(SumAndCount):
     >>> exact = age.exact([38] * 5000, neighbours=Neighbours.ADD_REMOVE)
     >>> mechanism = Laplace.calibrate(PureDP(1.0), exact.sensitivity)
     >>> noisy = release(exact, mechanism, ledger=Ledger(":memory:", budget=PureDP(1.0)))
-    >>> abs(noisy.mean - 38) < 2, noisy.confidence_interval(0.999999).contains(38)
+    >>> abs(noisy.mean - 38) < 2, noisy.noise_interval(0.999999).contains(38)
     (True, True)
     """
 
@@ -680,7 +680,7 @@ class NoisyAverageRelease(Answer):
         (low, high), centre, reach = self.place()
         top, bottom = self._totals()
         if bottom < 1:
-            held = self.confidence_interval()
+            held = self.noise_interval()
             return min(max((low + high) / 2, float(held.low)), float(held.high))
         return min(max(centre + reach * top / bottom, low), high)
 
@@ -700,7 +700,7 @@ class NoisyAverageRelease(Answer):
         weights = self.noise_weights(np.asarray((self.mean - centre) / reach))
         return reach * deviation * float(np.linalg.norm(weights)) / rows
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the mean of the data; noise only. It is exact: see `ratio_interval`."""
         return ratio_interval(self._totals(), self.mechanism, *self.place(), level, self.noise_weights)
 
@@ -710,7 +710,7 @@ class NoisyAverageRelease(Answer):
         The noise and the sampling error each get half of 1 − level; the latter is the worst that the bounds allow.
         """
         share = (1 + requirements.level(level)) / 2
-        data = self.confidence_interval(share)
+        data = self.noise_interval(share)
         low, high = self.place()[0]
         fewest = max(float(self.count) - combined_error(self.mechanism, [1.0], share), 1.0)
         reach = float(scipy.special.ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
@@ -724,7 +724,7 @@ class NoisyAverageRelease(Answer):
     @property
     def rows_name(self) -> str:
         """What the noisy count is a count of."""
-        return "sum of weights" if self.public.get("weighted") else "rows"
+        return "sum of weights" if self.public.get("all_rows") else "rows"
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The mean, with both intervals."""
@@ -732,7 +732,7 @@ class NoisyAverageRelease(Answer):
             Reading(
                 "",
                 self.estimate,
-                self.confidence_interval(),
+                self.noise_interval(),
                 self.known_population_interval(),
                 measure=self.measure,
                 standard_error=self.standard_error,

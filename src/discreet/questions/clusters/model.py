@@ -102,7 +102,7 @@ class ClusterModel(Readable):
         *,
         ledger: Ledger | None = None,
         rng: int | np.random.Generator | None = None,
-        request: str | None = None,
+        name: str | None = None,
         question: Mapping[str, Any] | None = None,
     ) -> Self:
         """Find the centres; spends the whole budget before anything is drawn.
@@ -124,7 +124,7 @@ class ClusterModel(Readable):
         claim, data = self.claim(question), self.prepared(X)
         return pass_through(
             claim, lambda allowance, passed: self.drawn(data, claim, allowance, passed),
-            write=ClusterModel.to_dict, read=self.restored, ledger=ledger, rng=rng, request=request,
+            write=ClusterModel.to_dict, read=self.restored, ledger=ledger, rng=rng, request=name,
         )  # fmt: skip
 
     def drawn(self, data: Any, claim: Claim, allowance: Allowance, passed: Passed) -> Self:

@@ -113,15 +113,11 @@ class MeanComparison(Readable):
         contrast = self.contrast
         return float(contrast.noise_variance / (contrast.noise_variance + contrast.sampling_variance))
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the difference of means; simultaneous with the other pairs of its family."""
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the difference of means in the populations; simultaneous with the other pairs of its family."""
         checked = requirements.level(level)
         half = float(self.contrast.half_width(1 - (1 - checked) / self.simultaneous))
         return Interval(self.estimate - half, self.estimate + half, checked)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """The same interval: a comparison is about the populations behind the arms."""
-        return self.confidence_interval(level)
 
     def lift(self, level: float = 0.95) -> tuple[float, Interval]:
         """Relative difference, treatment/control − 1, with Fieller's interval.
@@ -153,7 +149,7 @@ class MeanComparison(Readable):
             Reading(
                 label,
                 self.estimate,
-                population=self.confidence_interval(),
+                population=self.population_interval(),
                 labels={"treatment": self.treatment, "control": self.against},
                 measure="difference of means",
                 standard_error=self.standard_error,
@@ -193,7 +189,7 @@ class MeanComparison(Readable):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
-        interval = self.confidence_interval()
+        interval = self.population_interval()
         return {
             "discreet": "mean_comparison",
             "format": FORMAT,
@@ -203,7 +199,7 @@ class MeanComparison(Readable):
             "standard_error": self.standard_error,
             "df": self.df,
             "pvalue": self.pvalue,
-            "confidence_interval": interval.to_dict(),
+            "noise_interval": interval.to_dict(),
             "privacy_share": self.privacy_share,
             "method": self.method,
             "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
@@ -236,7 +232,7 @@ class MeanComparison(Readable):
 
     def facts(self) -> Facts:
         """What to show."""
-        interval = self.confidence_interval()
+        interval = self.population_interval()
         promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
         private = f"{100 * self.privacy_share:.0f} %"
         facts = [
@@ -330,7 +326,7 @@ def compare_means(
     >>> rng = np.random.default_rng(1)
     >>> a, b = rng.poisson(3.0, 20_000), rng.poisson(2.5, 20_000)
     >>> result = compare_means(a, b, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)
-    >>> result.method, result.simulated, result.confidence_interval(0.95).contains(0.5)
+    >>> result.method, result.simulated, result.noise_interval(0.95).contains(0.5)
     ('direct', True, True)
     """
     requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")

@@ -194,7 +194,7 @@ def compare_arms(
     >>> draws = np.random.default_rng(1)
     >>> arms = {name: draws.poisson(mean, 20_000) for name, mean in (("a", 2.0), ("b", 2.5), ("c", 2.0))}
     >>> found = compare_arms(arms, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)
-    >>> found["b", "a"].pvalue < 0.001, found["c", "a"].confidence_interval(0.999).contains(0.0)
+    >>> found["b", "a"].pvalue < 0.001, found["c", "a"].noise_interval(0.999).contains(0.0)
     (True, True)
     """
     requirements.instance("columns", columns, Mapping, 'outcomes by arm, such as {"a": …, "b": …}')
@@ -382,7 +382,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
             mechanism=self.method,
             guarantee=self.guarantee,
             read="a difference",
-            expected_error=NormalDist().inv_cdf(0.975) * error,
+            error_95=NormalDist().inv_cdf(0.975) * error,
             scenario=self._scenario(self._arm_rows),
             standard_error=error,
             smallest_effect=effect,

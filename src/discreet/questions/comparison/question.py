@@ -636,7 +636,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
             scale=self.noise_scale(),
             guarantee=self.guarantee,
             read="the difference",
-            expected_error=None if error is None else _WITHIN * error,
+            error_95=None if error is None else _WITHIN * error,
             scenario="" if planned is None else self._scenario((self.expected_rows or 2 * DEFAULT_ROWS) // 2),
             standard_error=error,
             smallest_effect=None if planned is None else planned.smallest_effect,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.columns import EPOCH, Bounds, Column, Dates, Order, Unlisted
+from discreet.core.columns import EPOCH, Bounds, Column, Dates, Order, PrivateLabels
 from discreet.core.rows import Snapshot
 from discreet.core.rows.expressions import identifier
 from discreet.core.rows.keep import EXACT_DIGITS, MISSING, OTHER, one_row_each, shortened, typed, typed_texts
@@ -858,7 +858,7 @@ class ColumnProfile:
     def declared(self) -> Column | None:
         """The column's declaration for a schema; None where nothing was found."""
         if self.low is None or self.high is None:
-            return Unlisted() if self.kind == "label" else None
+            return PrivateLabels() if self.kind == "label" else None
         if self.kind == "date":
             return Dates(_day(self.low), _day(self.high))
         largest = max(abs(self.low), abs(self.high))

@@ -303,7 +303,7 @@ class ProfileRelease(Readable):
     def _counted(self, stage: Stage, name: str, place: int, level: float = _LEVEL) -> ProfiledNumber:
         """One whole number that was measured, not below zero."""
         measured = float(stage.counts[name][place])
-        low, high = (float(np.max(end)) for end in stage.mechanism.confidence_interval(measured, level))
+        low, high = (float(np.max(end)) for end in stage.mechanism.noise_interval(measured, level))
         return ProfiledNumber(max(measured, 0.0), Interval(max(low, 0.0), max(high, 0.0), level))
 
     def _proportion(self, name: str, place: int) -> ProfiledNumber:
@@ -622,7 +622,7 @@ class ProfileQuestion(Question[ProfileRelease]):
     def plan(self, ledger: Ledger | None = None) -> Plan:
         remaining, after = affordable(ledger, self.guarantee)
         second = self._noise(self._parts[1][1], self._moved(len(self.names))) if self.names else self.first
-        error = float(np.max(second.expected_error(0.95)))
+        error = float(np.max(second.error(0.95)))
         needed = max(_ENOUGH * error, _FEWEST)
         digit = 10.0 ** (math.floor(math.log10(needed)) - 1)
         return Plan(
@@ -631,7 +631,7 @@ class ProfileQuestion(Question[ProfileRelease]):
             scale=float(second.scale),
             guarantee=self.guarantee,
             read="each count",
-            expected_error=error,
+            error_95=error,
             standard_error=float(np.sqrt(largest_variance(second))),
             remaining=remaining,
             remaining_after=after,

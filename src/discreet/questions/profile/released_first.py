@@ -27,7 +27,7 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import Release
 
 __all__ = [
-    "BOUNDS", "LIMIT", "PrivateBounds", "PrivateContribution", "Settled", "between_edges", "bounds_questions",
+    "BOUNDS", "LIMIT", "PrivateBounds", "PrivateLimit", "Settled", "between_edges", "bounds_questions",
     "check_approvable", "declared_by", "first_request", "has_private_facts", "limit_question", "private_limit",
     "released_first", "released_sizes", "settled",
 ]  # fmt: skip
@@ -105,7 +105,7 @@ def declared_by(found: ProfileRelease, name: str, expected: Bounds) -> Bounds:
 
 
 @dataclass(frozen=True)
-class PrivateContribution(Contribution):
+class PrivateLimit(Contribution):
     """A limit on rows per unit that nobody knows. The first question that needs it pays for it.
 
     A session releases how many rows units have, for ``epsilon`` of its own, and stores the answer in the ledger: later
@@ -121,7 +121,7 @@ class PrivateContribution(Contribution):
 
     Examples
     --------
-    >>> PrivateContribution(total=8, epsilon=0.1).to_dict()
+    >>> PrivateLimit(total=8, epsilon=0.1).to_dict()
     {'total': 8, 'private': {'epsilon': 0.1}}
     """
 
@@ -140,17 +140,17 @@ class PrivateContribution(Contribution):
         return super().to_dict() | {"private": {"epsilon": self.epsilon}}
 
 
-def limit_question(limits: PrivateContribution, schema: Schema) -> ProfileQuestion:
+def limit_question(limits: PrivateLimit, schema: Schema) -> ProfileQuestion:
     """The question that releases how many rows units have: a profile of no column."""
     return ProfileQuestion(undeclared(schema), PureDP(limits.epsilon))
 
 
-def private_limit(question: Question[Any], schema: Schema) -> PrivateContribution | None:
+def private_limit(question: Question[Any], schema: Schema) -> PrivateLimit | None:
     """The limit that must be released before a question; None where the question has its own, or needs none."""
     own, declared = getattr(question, "contribution", None), schema.unit.contribution
     if own is not None:
-        return own if isinstance(own, PrivateContribution) else None
-    if not isinstance(declared, PrivateContribution):
+        return own if isinstance(own, PrivateLimit) else None
+    if not isinstance(declared, PrivateLimit):
         return None
     try:
         without = replace(schema, unit=replace(schema.unit, contribution=None))
@@ -176,7 +176,7 @@ _LARGEST = Contribution(total=UNIT_SIZES[-1] - 1)
 
 def has_private_facts(schema: Schema) -> bool:
     """Whether a schema has bounds or limits that are not known."""
-    private = isinstance(schema.unit.contribution, PrivateContribution)
+    private = isinstance(schema.unit.contribution, PrivateLimit)
     return private or any(isinstance(one, PrivateBounds) for one in schema.columns.values())
 
 
@@ -310,4 +310,4 @@ def _divisible(bounds: Bounds, bins: int | Sequence[float] | None) -> Bounds:
 
 def _counts_all(question: Question[Any]) -> bool:
     """Whether no row is lost to a limit: all of a unit's rows have a weight, are added up, or are what is asked for."""
-    return bool(getattr(question, "weighted", False) or getattr(question, "unit_sum", None) or question.leads)
+    return bool(getattr(question, "all_rows", False) or getattr(question, "unit_sum", None) or question.leads)

@@ -168,7 +168,7 @@ class LinearEstimate(Result):
     _design: Design[Fitted] = field(repr=False)
     _along: Array = field(repr=False)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population: noise and sampling together.
 
         Raises
@@ -443,7 +443,7 @@ class CoefficientsRelease(Answer, Coefficients[F]):
         """The coefficients, the constant first."""
         return np.array(list(self.params.values()))
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the coefficients in the data; privacy noise only."""
         return _stacked(self.noise_int(1 - level), level)
 

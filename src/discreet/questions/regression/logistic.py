@@ -63,7 +63,7 @@ class PredictedProbability(Result):
     estimate: float
     log_odds: LinearEstimate = field(repr=False)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population: noise and sampling together.
 
         Raises
@@ -71,7 +71,7 @@ class PredictedProbability(Result):
         NoPopulationInterval
             Where the noise leaves nothing to conclude from.
         """
-        found = self.log_odds.confidence_interval(level)
+        found = self.log_odds.population_interval(level)
         return Interval(float(scipy.special.expit(found.low)), float(scipy.special.expit(found.high)), level)
 
     def heading(self) -> str:

@@ -114,7 +114,7 @@ class Combination(Result):
         error = math.sqrt(max(square, 0.0)) / below if below > 0 else math.inf
         return cls(estimate, error, reach, (parts, variances))
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the number in the data, from the known law of the noise."""
         z = self.reach(requirements.level(level))
         if self._ratio is None:
@@ -132,13 +132,13 @@ class Combination(Result):
         return [
             ("estimate", number(self.estimate)),
             ("standard error", number(self.standard_error)),
-            ("95 % interval", str(self.confidence_interval())),
+            ("95 % interval", str(self.noise_interval())),
         ]
 
     def to_dict(self) -> dict[str, Any]:
         """Estimate, standard error and 95 % interval as JSON-ready data."""
-        interval = self.confidence_interval().to_dict()
-        return {"estimate": self.estimate, "standard_error": self.standard_error, "confidence_interval": interval}
+        interval = self.noise_interval().to_dict()
+        return {"estimate": self.estimate, "standard_error": self.standard_error, "noise_interval": interval}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ class MarginTable(Tidy):
         measured = np.where(self.possible, np.maximum(self.estimate, 0.0), 0.0)
         return measured if self.presented is None else self.presented.astype(float)
 
-    def confidence_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+    def noise_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Intervals for the true counts in the data: only the noise is uncertain.
 
         From the measurement, cut at 0, and widened to the presented count where that lies outside. Widening can only
@@ -203,7 +203,7 @@ class MarginTable(Tidy):
         All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population. Never less
         than the noise interval: near the total, an estimated N would leave next to nothing for sampling.
         """
-        noise = self.confidence_interval(level)
+        noise = self.noise_interval(level)
         z2, spread = self.reach(requirements.level(level)) ** 2, float(self.rows_per_unit)
         lead, middle = 1 + z2 * spread / self.total, 2 * self.estimate + z2 * spread
         root = np.sqrt(np.maximum(middle**2 - 4 * lead * (self.estimate**2 - z2 * self.standard_error**2), 0.0))
@@ -257,7 +257,7 @@ class MarginTable(Tidy):
         minimum
             Counts below this public number are left out (None) and flagged "small": a rule of published numbers alone.
         """
-        noise, population, flags = self.confidence_interval(level), self.population_interval(level), self.flags()
+        noise, population, flags = self.noise_interval(level), self.population_interval(level), self.flags()
         parts = [self.published, self.estimate, noise.low, noise.high, population.low, population.high]
         columns = [np.ravel(np.asarray(part)).tolist() for part in parts]
         means = self._mean_columns(level)
@@ -322,7 +322,7 @@ class MarginTable(Tidy):
 
     def facts(self) -> Facts:
         """One line per cell, for up to 40 cells."""
-        interval = self.confidence_interval()
+        interval = self.noise_interval()
         parts = (np.ravel(np.asarray(part)).tolist() for part in (self.published, interval.low, interval.high))
         names = [", ".join(map(str, cell)) or "total" for cell in product(*self.labels)]
         lines = [
@@ -847,7 +847,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     --------
     >>> from discreet import Bounds, Categories, GaussianDP, Schema
     >>> schema = Schema(columns={"sex": Categories(["f", "m"]), "age": Categories(["young", "old"])})
-    >>> round(TablesQuestion(schema, [["sex"], ["sex", "age"]], GaussianDP(1.0)).plan().expected_error, 3)
+    >>> round(TablesQuestion(schema, [["sex"], ["sex", "age"]], GaussianDP(1.0)).plan().error_95, 3)
     2.358
     >>> schema = schema.declaring(age=Bounds(0, 120, grid=1))
     >>> by_age = TablesQuestion(schema, [["sex", "age"]], GaussianDP(1.0), bins={"age": [0, 18, 65, 120]})

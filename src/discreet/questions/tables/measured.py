@@ -263,7 +263,7 @@ class SyntheticEstimate(Result):
     standard_error: float
     results: tuple[float, ...] = field(repr=False)
 
-    def confidence_interval(self, level: float = 0.95) -> Interval:
+    def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population: Student's t with m − 1 degrees of freedom."""
         tail = (1 + requirements.level(level)) / 2
         reach = float(scipy.special.stdtrit(len(self.results) - 1, tail)) * self.standard_error
@@ -277,7 +277,7 @@ class SyntheticEstimate(Result):
         return [
             ("estimate", number(self.estimate)),
             ("standard error", number(self.standard_error)),
-            ("95 % interval", str(self.confidence_interval())),
+            ("95 % interval", str(self.population_interval())),
             ("data sets", str(len(self.results))),
         ]
 
@@ -286,7 +286,7 @@ class SyntheticEstimate(Result):
         return {
             "estimate": self.estimate,
             "standard_error": self.standard_error,
-            "confidence_interval": self.confidence_interval().to_dict(),
+            "population_interval": self.population_interval().to_dict(),
             "results": list(self.results),
         }
 

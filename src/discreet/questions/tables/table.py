@@ -15,7 +15,7 @@ import scipy
 from numpy.typing import DTypeLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, NoConversion, WrongType, spelling
+from discreet.core.errors import InvalidParameter, NoConversion, NoPopulationInterval, WrongType, spelling
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
@@ -114,12 +114,8 @@ class CellEstimates(Tidy):
         merged, cells = self._merged, self._table.cells.size
         return np.asarray(self._table.variance * (merged * (1 - share) ** 2 + (cells - merged) * share**2))
 
-    def confidence_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Intervals cell by cell, or for all cells at once.
-
-        Counts: for the true count in the data; only the noise is uncertain. Shares: for the population's share, by
-        inverting a score test with the variance of sampling plus noise. Simultaneous intervals use Šidák's inequality,
-        which holds for normal errors whatever their correlation.
+    def noise_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Intervals for the true counts in the data, cell by cell or for all cells at once; privacy noise only.
 
         Parameters
         ----------
@@ -128,6 +124,22 @@ class CellEstimates(Tidy):
         simultaneous
             Whether ``level`` is for all cells together.
         """
+        if self.kind != "count":
+            raise InvalidParameter("noise_interval", self.kind, "is about the population", "Use population_interval().")
+        return self._interval(level, simultaneous)
+
+    def population_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Intervals for the population's proportions, by inverting a score test with sampling and noise.
+
+        Simultaneous intervals use Šidák's inequality, which holds for normal errors whatever their correlation.
+        """
+        if self.kind == "count":
+            raise NoPopulationInterval(
+                "table", "counts", "describe the rows that were counted", "Ask the release for population_interval()."
+            )
+        return self._interval(level, simultaneous)
+
+    def _interval(self, level: float, simultaneous: bool) -> Interval:
         checked = requirements.level(level)
         each = checked ** (1 / self.estimate.size) if simultaneous else checked
         z = -float(scipy.special.ndtri((1 - each) / 2))
@@ -194,7 +206,7 @@ class CellEstimates(Tidy):
 
     def facts(self) -> list[tuple[str, str]]:
         """One line a cell, for up to 40 cells."""
-        interval = self.confidence_interval()
+        interval = self._interval(0.95, False)
         low, high = np.asarray(interval.low), np.asarray(interval.high)
         lines = []
         for index in list(np.ndindex(self.shape))[:40]:
@@ -211,12 +223,12 @@ class CellEstimates(Tidy):
             "labels": [list(labels) for labels in self.labels],
             "estimate": self.estimate.tolist(),
             "standard_error": self.standard_error.tolist(),
-            "confidence_interval": self.confidence_interval().to_dict(),
+            "interval": self._interval(0.95, False).to_dict(),
         }
 
     def readings(self) -> list[Reading]:
         """Every cell with its 95 % interval: of counts for the noise, of shares for the population."""
-        interval = self.confidence_interval()
+        interval = self._interval(0.95, False)
         parts = (self.estimate, self.standard_error, interval.low, interval.high)
         numbers = zip(*(np.ravel(np.asarray(part, dtype=float)).tolist() for part in parts), strict=True)
         counted = self.kind == "count"
@@ -524,7 +536,7 @@ class TableRelease(Answer):
     def population_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the population's share of every cell: sampling and noise together."""
         self.require_sample()
-        return self.proportions().confidence_interval(level)
+        return self.proportions().population_interval(level)
 
     def odds_ratio(self) -> OddsRatio:
         """Odds ratio of a 2 × 2 table."""

@@ -17,10 +17,10 @@ from discreet import (
     Ledger,
     Neighbours,
     PrivacyUnit,
+    PrivateLabels,
     PureDP,
     Schema,
     Session,
-    Unlisted,
 )
 from discreet.core.errors import InvalidParameter, PlanFileError, SourceError
 from discreet.core.rows import take, usable_totals
@@ -28,13 +28,13 @@ from discreet.core.rows.source import open_source
 from discreet.core.rows.totals import WHOLE
 from discreet.plans.job import Job
 from discreet.plans.plan_file import Unusable
-from discreet.questions.quality import QualityQuestion, Usable
+from discreet.questions.usable_values import Usable, UsableValuesQuestion
 
 COLUMNS = {
     "number": Bounds(0, 10, grid=1, nulls=5, missing=[7]),
     "label": Categories(["a", "b"], nulls="=a", unknown="=b", missing=["N"]),
     "day": Dates("2020-01-01", "2020-12-31"),
-    "free": Unlisted(),
+    "free": PrivateLabels(),
     "band": Bands(edges=[0, 5, 8], value=Formula("number")),
 }
 ROWS = [
@@ -108,33 +108,33 @@ def test_no_neighbour_moves_a_number_by_more_than_one(neighbours, unit):
 def test_shares_and_intervals():
     rows = table([ROWS[0][:4]] * 900 + [ROWS[2][:4]] * 100)
     session = Session(rows, Schema(columns=COLUMNS), ledger=":memory:", budget=PureDP(100.0))
-    found = session.quality(PureDP(50.0), columns=["number", "label"])
+    found = session.usable_values(PureDP(50.0), columns=["number", "label"])
     assert found.share("number") == pytest.approx(0.9, abs=0.01)
     assert found.share_interval("number").low <= 0.9 <= found.share_interval("number").high
     assert found.unusable() == ()
     assert "usable, number" in str(found)
     assert [reading.label for reading in found.readings()] == ["number", "label"]
     with pytest.raises(InvalidParameter, match="column"):
-        session.quality(PureDP(1.0), columns=["nmber"])
+        session.usable_values(PureDP(1.0), columns=["nmber"])
 
 
 def test_few_rows_stop_nothing():
     """Where noise hides the number of rows, nobody knows that a column is unusable."""
     rows = table([ROWS[2][:4]] * 3)
     session = Session(rows, Schema(columns=COLUMNS), ledger=":memory:", budget=PureDP(1.0))
-    assert session.quality(PureDP(0.1)).unusable() == ()
+    assert session.usable_values(PureDP(0.1)).unusable() == ()
 
 
 def test_all_declared_columns_are_looked_at():
-    asked = QualityQuestion(Schema(columns=COLUMNS), PureDP(1.0))
+    asked = UsableValuesQuestion(Schema(columns=COLUMNS), PureDP(1.0))
     assert asked.columns_read() == tuple(COLUMNS)
     with pytest.raises(InvalidParameter, match="columns"):
-        QualityQuestion(Schema(columns={}), PureDP(1.0))
+        UsableValuesQuestion(Schema(columns={}), PureDP(1.0))
 
 
 PLAN = """\
 title = "Incomes"
-quality = 0.05
+first_look = 0.05
 
 [source]
 path = "rows.csv"
@@ -178,7 +178,7 @@ def written(folder, plan=PLAN, count=200):
 
 def test_a_run_stops_after_the_look(tmp_path):
     job = written(tmp_path)
-    assert [name for name, _ in job.plan().releases] == ["quality", "income", "age"]
+    assert [name for name, _ in job.plan().releases] == ["usable_values", "income", "age"]
     with pytest.raises(
         Unusable, match=r"'income' \(0 % usable\), so the run stops.*Only this look was paid for"
     ) as stopped:
@@ -195,7 +195,7 @@ def test_a_run_stops_after_the_look(tmp_path):
 def test_a_usable_file_goes_on(tmp_path):
     result = written(tmp_path, PLAN.replace('delimiter = ";"', 'delimiter = ";"\ndecimal = ","')).run()
     released = json.loads(result.results.read_text())["releases"]
-    assert list(released) == ["quality", "income", "age"]
+    assert list(released) == ["usable_values", "income", "age"]
     assert result.spent.epsilon == pytest.approx(20.0)
     assert "Usable values" in result.markdown.read_text()
 
@@ -206,15 +206,15 @@ def test_units_with_limits_are_looked_at_too(tmp_path):
     )
     result = written(tmp_path, plan).run()
     released = json.loads(result.results.read_text())["releases"]
-    assert list(released) == ["quality", "left_out", "income", "age"]
+    assert list(released) == ["usable_values", "dropped_rows", "income", "age"]
 
 
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("quality = 0.05", "quality = 5", "plan.toml:2: quality = 5 must be a share"),
-        ("quality = 0.05", "quality = true", "plan.toml:2: quality = True must be a share"),
-        ('name = "income"', 'name = "quality"', "Give yours another name"),
+        ("first_look = 0.05", "first_look = 5", "plan.toml:2: first_look = 5 must be a share"),
+        ("first_look = 0.05", "first_look = true", "plan.toml:2: first_look = True must be a share"),
+        ('name = "income"', 'name = "usable_values"', "Give yours another name"),
     ],
 )
 def test_mistakes_are_told(tmp_path, before, after, words):

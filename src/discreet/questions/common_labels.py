@@ -160,7 +160,7 @@ class GroupsQuestion(Question[ReleasedGroups]):
     Attributes
     ----------
     column
-        A column that the schema declares as `Unlisted`.
+        A column that the schema declares as `PrivateLabels`.
     guarantee
         (ε, δ) with δ > 0.
     contribution
@@ -169,7 +169,7 @@ class GroupsQuestion(Question[ReleasedGroups]):
         ``"optimal"``, ``"gaussian"``, or ``"best"``: the one that shows smaller groups.
     """
 
-    ask: ClassVar[str] = "groups"
+    ask: ClassVar[str] = "common_labels"
     meaning: ClassVar[str] = "Labels that are common enough to be shown; those that are missing may be rare."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "method": METHOD}
     schema: Schema
@@ -260,7 +260,7 @@ class GroupsQuestion(Question[ReleasedGroups]):
             scale=getattr(rule, "scale", None),
             guarantee=self.charged,
             read="hidden units",
-            expected_error=float(rule.size_shown()),
+            error_95=float(rule.size_shown()),
             remaining=remaining,
             remaining_after=after,
             notes=(

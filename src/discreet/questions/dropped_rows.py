@@ -14,7 +14,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
-from discreet.core.rows import Selected, Snapshot, left_out
+from discreet.core.rows import Selected, Snapshot, dropped_rows
 from discreet.core.schema import Contribution, Schema, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import whole_count, whole_interval
@@ -37,14 +37,14 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = ["LeftOut", "LeftOutQuestion", "LeftOutRelease"]
+__all__ = ["DroppedRows", "DroppedRowsQuestion", "DroppedRowsRelease"]
 
 _MOST_COUNTED = 1000
 """Rows of one unit that are counted by default at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftOut(Statistic):
+class DroppedRows(Statistic):
     """What a question leaves out, in parts that add up to at most 1 for each unit.
 
     Let o be the rows of a unit beyond its limits and g its rows without a value, counted up to ``most`` together, the
@@ -67,11 +67,11 @@ class LeftOut(Statistic):
 
     Examples
     --------
-    >>> LeftOut(most=8, unit="device").value(units=3, over=10, missing=2)
+    >>> DroppedRows(most=8, unit="device").value(units=3, over=10, missing=2)
     array([Fraction(3, 2), Fraction(5, 4), Fraction(1, 4)], dtype=object)
     """
 
-    name: ClassVar[str] = "left_out"
+    name: ClassVar[str] = "dropped_rows"
     most: int
     unit: str
     limited: bool = True
@@ -81,7 +81,7 @@ class LeftOut(Statistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        return LeftOutRelease
+        return DroppedRowsRelease
 
     def parameters(self) -> dict[str, Any]:
         return {"most": self.most, "unit": self.unit, "limited": self.limited}
@@ -102,16 +102,16 @@ class LeftOut(Statistic):
 
 
 @dataclass(frozen=True)
-class LeftOutRelease(Answer):
+class DroppedRowsRelease(Answer):
     """How many units have rows left out, and how many rows: beyond the limits, and without a value.
 
-    ``value`` holds the noisy parts that a `LeftOut` describes. Of one unit at most `most` rows are counted, so more
+    ``value`` holds the noisy parts that a `DroppedRows` describes. Of one unit at most `most` rows are counted, so more
     rows may have been left out than `rows_over_limit` and `rows_missing` say.
     """
 
     @property
-    def _of(self) -> LeftOut:
-        return cast(LeftOut, self.statistic)
+    def _of(self) -> DroppedRows:
+        return cast(DroppedRows, self.statistic)
 
     @property
     def most(self) -> int:
@@ -148,7 +148,7 @@ class LeftOutRelease(Answer):
     def rows_interval(self, level: float = 0.95, *, missing: bool = False) -> Interval:
         """Interval for the rows beyond the limits, or for those without a value, from the law of the noise."""
         checked = requirements.level(level)
-        ends = (self.most * np.ravel(np.asarray(end, dtype=float)) for end in self.confidence_interval(checked))
+        ends = (self.most * np.ravel(np.asarray(end, dtype=float)) for end in self.noise_interval(checked))
         low, high = (float(end[-1 if missing else 1]) for end in ends)
         shown = self.rows_missing if missing else self.rows_over_limit
         return Interval(*whole_interval(low, high, shown), checked)
@@ -169,10 +169,10 @@ class LeftOutRelease(Answer):
             Of the interval.
         """
         checked = requirements.level(level)
-        if mean.public.get("weighted"):
-            return mean.confidence_interval(checked)
+        if mean.public.get("all_rows"):
+            return mean.noise_interval(checked)
         miss = 1 - checked
-        data, over = mean.confidence_interval(1 - miss / 2), float(self.units_interval(1 - miss / 8).high)
+        data, over = mean.noise_interval(1 - miss / 2), float(self.units_interval(1 - miss / 8).high)
         rows = max(mean.count - mean.count_error(1 - miss / 8), 1.0)
         (low, high), _, _ = mean.place()
         most = mean.moments.rows_per_unit * (high - low)
@@ -213,7 +213,7 @@ class LeftOutRelease(Answer):
             for reading in self.readings()
             if reading.noise is not None
         ]
-        offer = [("instead", "weighted=True makes means and proportions count all rows")] if self._any_over() else []
+        offer = [("instead", "all_rows=True makes means and proportions count all rows")] if self._any_over() else []
         return [*shown, *offer, *self.protection_facts()]
 
     def _any_over(self) -> bool:
@@ -222,12 +222,12 @@ class LeftOutRelease(Answer):
 
 
 @dataclass(frozen=True)
-class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
+class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
     """How many rows and units the limits and missing values leave out of questions about some columns.
 
     Guarantee
     ---------
-    A unit moves the parts by 1 in ℓ₁, however many rows it has: see `LeftOut`.
+    A unit moves the parts by 1 in ℓ₁, however many rows it has: see `DroppedRows`.
 
     Attributes
     ----------
@@ -246,12 +246,12 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
     >>> from discreet import Bounds, PrivacyUnit, PureDP
     >>> unit = PrivacyUnit("device", contribution=Contribution(rows=8))
     >>> schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)}, unit=unit)
-    >>> asked = LeftOutQuestion(schema, PureDP(0.1), columns="spend")
+    >>> asked = DroppedRowsQuestion(schema, PureDP(0.1), columns="spend")
     >>> asked.statistic.most, asked.measurement.mechanism.scale
     (32, 10.0)
     """
 
-    ask: ClassVar[str] = "left_out"
+    ask: ClassVar[str] = "dropped_rows"
     meaning: ClassVar[str] = "How many rows and units the limits and missing values left out."
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "by": COLUMNS, "most_rows": WHOLE}
@@ -264,7 +264,7 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
     most_rows: int | None = None
 
     @property
-    def statistic(self) -> LeftOut:
+    def statistic(self) -> DroppedRows:
         """What is counted, up to how many rows of one unit."""
         unit = self.schema.unit
         if unit.column is None:
@@ -273,13 +273,13 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
                 raise InvalidParameter(
                     "most_rows", self.most_rows, "a row is the unit, and counts once", "Leave most_rows out."
                 )
-            return LeftOut(most=1, unit=unit.name, limited=False)
+            return DroppedRows(most=1, unit=unit.name, limited=False)
         cells = self.schema.cells(column_names(self.by))
         default = min(4 * self.schema.contribution(self.contribution).most_rows(cells), _MOST_COUNTED)
         most = default if self.most_rows is None else requirements.positive_integer("most_rows", self.most_rows)
         if most > 2**20:
             raise InvalidParameter("most_rows", most, "must be at most 2²⁰", "Count fewer rows of each unit.")
-        return LeftOut(most=most, unit=unit.name)
+        return DroppedRows(most=most, unit=unit.name)
 
     def _measured(self) -> Measurement:
         by, columns = column_names(self.by), column_names(self.columns, "columns")
@@ -294,7 +294,7 @@ class LeftOutQuestion(MeasuredQuestion[LeftOutRelease]):
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
 
         def from_rows(rows: Snapshot) -> Any:
-            units, over, missing = left_out(rows, selected, statistic.most)
+            units, over, missing = dropped_rows(rows, selected, statistic.most)
             return statistic.value(units=units, over=over, missing=missing)
 
         return Measurement(

@@ -25,7 +25,7 @@ from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = ["UNUSABLE", "Usable", "QualityQuestion", "QualityRelease"]
+__all__ = ["UNUSABLE", "Usable", "UsableValuesQuestion", "UsableValuesRelease"]
 
 UNUSABLE = 0.1
 """A column of which surely less than this share can be used is all but unusable."""
@@ -65,7 +65,7 @@ class Usable(Statistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        return QualityRelease
+        return UsableValuesRelease
 
     def parameters(self) -> dict[str, Any]:
         return {"columns": list(self.columns), "unit": self.unit}
@@ -81,7 +81,7 @@ class Usable(Statistic):
 
 
 @dataclass(frozen=True)
-class QualityRelease(Answer):
+class UsableValuesRelease(Answer):
     """Which share of each column's values can be used."""
 
     @property
@@ -97,7 +97,7 @@ class QualityRelease(Answer):
     def share_interval(self, column: str, level: float = 0.95) -> Interval:
         """Interval for that share: both numbers lie in theirs at once."""
         checked = requirements.level(level)
-        both = (np.ravel(np.asarray(end, dtype=float)) for end in self.confidence_interval(1 - (1 - checked) / 2))
+        both = (np.ravel(np.asarray(end, dtype=float)) for end in self.noise_interval(1 - (1 - checked) / 2))
         (least, *lows), (most, *highs) = (end.tolist() for end in both)
         place, shown = self._of.columns.index(column), self.share(column)
         low = min(max(lows[place] / max(most, 1.0), 0.0), shown)
@@ -131,7 +131,7 @@ class QualityRelease(Answer):
 
 
 @dataclass(frozen=True)
-class QualityQuestion(MeasuredQuestion[QualityRelease]):
+class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
     """Which share of each column's values can be used: read, inside the bounds, on the list.
 
     Guarantee
@@ -146,12 +146,12 @@ class QualityQuestion(MeasuredQuestion[QualityRelease]):
     Examples
     --------
     >>> from discreet import Bounds, PureDP
-    >>> asked = QualityQuestion(Schema(columns={"age": Bounds(0, 120, grid=1)}), PureDP(0.1))
+    >>> asked = UsableValuesQuestion(Schema(columns={"age": Bounds(0, 120, grid=1)}), PureDP(0.1))
     >>> asked.measurement.sensitivity.l1
     2.0
     """
 
-    ask: ClassVar[str] = "quality"
+    ask: ClassVar[str] = "usable_values"
     meaning: ClassVar[str] = "Which share of each column's values can be used: read, inside the bounds, on the list."
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
