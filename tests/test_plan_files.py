@@ -539,3 +539,21 @@ def test_a_full_disk_is_told_in_words(plan, tmp_path, monkeypatch):
         patch.setattr("discreet.plans.job.tempfile.TemporaryFile", lambda **_: full())
         with pytest.raises(DiscreetError, match=r"cannot be written: the disk is full\."):
             Job(plan).run()
+
+
+def test_a_condition_of_one_release(tmp_path):
+    plan, table = tmp_path / "plan.toml", pa.table({"age": [12, 30, 47, 66] * 50})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    plan.write_text(
+        '[source]\npath = "rows.parquet"\n[budget]\nepsilon = 200.0\n'
+        "[schema.columns.age]\nlow = 0\nhigh = 120\ngrid = 1\n"
+        '[[release]]\nname = "all"\nask = "count"\n'
+        '[[release]]\nname = "adults"\nask = "count"\nwhere = "age >= 18"\n'
+    )
+    result = Job(plan).run()
+    assert result.to_pandas()["estimate"].tolist() == [200, 150]
+    assert "Of the rows where age &gt;= 18." in result.page.read_text()
+    assert Job(plan).run().drawn == 0
+    plan.write_text(plan.read_text().replace("age >= 18", "aeg >= 18"))
+    with pytest.raises(PlanFileError, match=r"plan\.toml:13: release 'adults'.*Did you mean 'age'"):
+        Job(plan).plan()

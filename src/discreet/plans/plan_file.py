@@ -27,7 +27,7 @@ from discreet.core.numbers import decimal, down
 from discreet.core.rows.read import Dialect
 from discreet.core.rows.source import source_identity
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.plans.declarations import read_column, schema_from_dict
+from discreet.plans.declarations import narrowed, read_column, schema_from_dict
 from discreet.plans.rehearsal import Scenario
 from discreet.questions import Question, asked
 from discreet.questions.dropped_rows import DroppedRowsQuestion
@@ -347,7 +347,7 @@ _LARGEST = 16_000_000
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LOOKS = {"usable_values": "Usable values", "dropped_rows": "What the limits leave out"}
-_COMMON = ("name", "title", "ask", *LIMITS_OF_A_UNIT, "weight", "epsilon", "delta", "rho", "mu")
+_COMMON = ("name", "title", "ask", "where", *LIMITS_OF_A_UNIT, "weight", "epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -681,7 +681,7 @@ class _Reader:
             ask, questions = entry.get("ask"), asked()
             if not isinstance(ask, str) or ask not in questions:
                 raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
-            allowed, forms = questions[ask].settings(), {"title": TEXT, **questions[ask].forms}
+            allowed, forms = questions[ask].settings(), {"title": TEXT, "where": TEXT, **questions[ask].forms}
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():
                 if required and key not in entry:
@@ -704,7 +704,8 @@ class _Reader:
             lines = {key: self.lines.get(f"{where}.{key}" if key else where, 1) for key in ("", *entry)}
             make: Callable[..., Question[Any]] = questions[ask]  # each question has fields of its own
             try:
-                question = make(schema, guarantee=guarantee, **settings)
+                of_rows = narrowed(schema, entry["where"]) if "where" in entry else schema
+                question = make(of_rows, guarantee=guarantee, **settings)
             except (DiscreetError, TypeError) as failure:
                 line = line_of(settings, lines, failure)
                 raise PlanFileError(f"{self.path}:{line}: release {name!r}: {failure}") from failure

@@ -428,13 +428,15 @@ RELEASED = "released privately"
 """How the source of a fact begins that a profile released."""
 
 
-class Asked(Protocol):
+class AskedQuestion(Protocol):
     """What a report needs of a question."""
 
     @property
     def ask(self) -> str: ...
     @property
     def leads(self) -> bool: ...
+    @property
+    def schema(self) -> Schema: ...
     def columns_read(self) -> tuple[str, ...]: ...
     def meaning_words(self, words: Mapping[str, str]) -> str: ...
     def subject_words(self, words: Mapping[str, str]) -> str | None: ...
@@ -468,7 +470,7 @@ class ReportedRelease:
 
     name: str
     title: str
-    question: Asked
+    question: AskedQuestion
     answer: Answered
 
 
@@ -615,14 +617,16 @@ def _policy(policy: Any) -> str:
     return words.get(policy, f"counted as {str(policy).removeprefix('=')}")
 
 
-def meaning_of(question: Asked, words: Mapping[str, str]) -> str:
+def meaning_of(question: AskedQuestion, words: Mapping[str, str]) -> str:
     """What an answer says, with all its columns where the sentence does not name them; ``words`` rename columns."""
     told = question.meaning_words(words)
     read = list(dict.fromkeys(words.get(name, name) for name in question.columns_read()))
-    return told if all(name in told for name in read) else f"{told} Columns: {', '.join(read)}."
+    columns = "" if all(name in told for name in read) else f" Columns: {', '.join(read)}."
+    where = "" if question.schema.where is None else f" Of the rows where {question.schema.where.text}."
+    return f"{told}{columns}{where}"
 
 
-def _readings(question: Asked, answer: Any) -> list[Reading]:
+def _readings(question: AskedQuestion, answer: Any) -> list[Reading]:
     """Every number of an answer; after a regression's own coefficients those of the smaller models that were named."""
     models: Sequence[str | Sequence[str]] = getattr(question, "models", ())
     named = [(one,) if isinstance(one, str) else one for one in models]
