@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from discreet import Bounds, Categories, ExpectedLabels, ExpectedNumbers, PureDP, Scenario, Schema, Session
-from discreet.plans.rehearsal import NOT_REHEARSED
 from discreet.questions import MeasuredQuestion, asked
 
 ROOT = Path(__file__).parents[1]
@@ -163,7 +162,7 @@ def main() -> None:
     parser.add_argument("questions", nargs="*")
     parser.add_argument("--repeats", type=int, default=600)
     given = parser.parse_args()
-    names = given.questions or [name for name in ASKED if name not in NOT_REHEARSED]
+    names = given.questions or [name for name in ASKED if asked()[name].rehearsed]
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
     for name in names:
         stored = [row for row in stored if row["ask"] != name] + compared(name, given.repeats)

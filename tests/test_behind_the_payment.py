@@ -34,8 +34,10 @@ from discreet import (
     Session,
 )
 from discreet.core.errors import InvalidParameter, ReleaseFailed, SourceError
-from discreet.questions import CountQuestion, ProportionQuestion, SumQuestion
+from discreet.questions.count import CountQuestion
+from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.running_total import RunningTotalQuestion
+from discreet.questions.sum import SumQuestion
 
 SHARP = PureDP(50.0)
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="a local Spark needs Java")

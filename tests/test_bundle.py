@@ -346,7 +346,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "rule in the plan": (worded("plan", "text", old="need = 2", new="need = 1"), "plan: its rule on approvals"),
     "source sentence in the plan": (worded("plan", "text", old="is law", new="was guessed"), "approved meaning"),
     "epsilon of a release in the plan": (
-        worded("plan", "text", old="spread = true\nepsilon = 1.0", new="spread = true\nepsilon = 2.0"),
+        worded("plan", "text", old="variance = true\nepsilon = 1.0", new="variance = true\nepsilon = 2.0"),
         "release 'age'",
     ),
     "another period": (at("plan", "period", value="2026-12"), "no payment"),

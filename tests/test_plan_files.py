@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet import Categories, Schema, Session, questions
+from discreet import Categories, Schema, Session
 from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, NoConversion, PlanFileError
 from discreet.core.guarantee import ApproxDP, PureDP
@@ -29,6 +29,7 @@ from discreet.plans.review import signer
 from discreet.plans.skeleton import skeleton
 from discreet.publish import files
 from discreet.publish.files import write_anchor, write_whole
+from discreet.questions.facade import Asked, Questions
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.question import COLUMN, MeasuredQuestion
 from discreet.results.ledger import Ledger
@@ -116,15 +117,15 @@ def plan(tmp_path):
         ('column = "spend"\nby', 'column = "speed"\nby', 29, "speed"),
         ('name = "median"', 'name = "rows"', 35, "different"),
         ("probabilities = 0.5", "probabilities = 1.5", 38, "probabilities"),
-        ("spread = true", 'spread = true\nweight = "much"', 32, "share"),
-        ("spread = true", "spread = true\nepsilon = 1.0", 22, "some releases"),
+        ("variance = true", 'variance = true\nweight = "much"', 32, "weight"),
+        ("variance = true", "variance = true\nepsilon = 1.0", 22, "some releases"),
         ("grid = 0.5 }", "grid = 0.25 }", 32, "grid"),
         ("total = 1", "rows = 3", 46, "independent"),
         ("title = ", "title == ", None, "TOML"),
-        ("spread = true", 'spread = "yes"', 31, "true or false"),
-        ("spread = true", 'expected_rows = "6,000"', 31, "whole number"),
-        ("spread = true", "expected_rows = 0", 31, "whole number"),
-        ("spread = true", "delta = 1e-6", 22, "some releases"),
+        ("variance = true", 'variance = "yes"', 31, "true or false"),
+        ("variance = true", 'expected_rows = "6,000"', 31, "whole number"),
+        ("variance = true", "expected_rows = 0", 31, "whole number"),
+        ("variance = true", "delta = 1e-6", 22, "some releases"),
         ("total = 1", "total = 1\nepsilon = 1.0\nweight = 2", 48, "not both"),
         ('column = "spend"\nby', 'column = ["spend"]\nby', 29, "one column"),
         ('by = ["arm"]', "by = 1979-05-27", 30, "name of a column"),
@@ -428,10 +429,10 @@ epsilon = 1.0
         ('path = "rows.csv"', 'path = "rows.csv"\ndecimal = "."', 0),
         ('path = "rows.csv"', 'path = "rows.csv"\nengine = "duckdb"', 0),
         ('column = "x"', 'by = []\ncolumn = "x"', None),
-        ('column = "x"', 'spread = false\ncolumn = "x"', 0),
+        ('column = "x"', 'variance = false\ncolumn = "x"', 0),
         ('column = "x"', 'expected_rows = 400\ncolumn = "x"', 0),
         ("epsilon = 1.0", "epsilon = 2.0", 1),
-        ('column = "x"', 'spread = true\ncolumn = "x"', 1),
+        ('column = "x"', 'variance = true\ncolumn = "x"', 1),
         ("high = 10", "high = 20", 1),
         ('name = "mean"', 'title = "The mean"\nname = "mean"', 0),
     ],
@@ -472,8 +473,7 @@ def test_a_moved_folder_and_a_renamed_parameter_release_nothing_again(tmp_path, 
         def _measured(self):
             return MeanQuestion(self.schema, self.variable, self.guarantee).measurement
 
-    kinds = [Renamed if kind.ask == "mean" else kind for kind in questions.QUESTIONS]
-    monkeypatch.setattr(questions, "QUESTIONS", kinds)
+    monkeypatch.setattr(Questions, "mean", Asked(Renamed))
     path = second / "plan.toml"
     path.write_text(path.read_text().replace('column = "x"', 'variable = "x"'))
     assert Job(path).run().drawn == 0
@@ -555,5 +555,5 @@ def test_a_condition_of_one_release(tmp_path):
     assert "Of the rows where age &gt;= 18." in result.page.read_text()
     assert Job(plan).run().drawn == 0
     plan.write_text(plan.read_text().replace("age >= 18", "aeg >= 18"))
-    with pytest.raises(PlanFileError, match=r"plan\.toml:13: release 'adults'.*Did you mean 'age'"):
+    with pytest.raises(PlanFileError, match=r"plan\.toml:15: release 'adults'.*Did you mean 'age'"):
         Job(plan).plan()

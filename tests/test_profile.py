@@ -218,12 +218,12 @@ def test_what_cannot_be_answered_is_refused_before_anything_is_read(settings, wo
 
 def test_a_profile_of_nothing_is_refused():
     with pytest.raises(InvalidParameter, match="must name columns"):
-        ProfileQuestion(NOTHING, PureDP(1.0))
+        ProfileQuestion(NOTHING, PureDP(1.0), columns=())
 
 
 def test_a_profile_of_no_column_counts_units_and_their_rows():
     session = Session(visits(), PEOPLE, ledger=":memory:", budget=PureDP(1.0))
-    found = session.ask(ProfileQuestion(PEOPLE, PureDP(1.0)))
+    found = session.ask(ProfileQuestion(PEOPLE, PureDP(1.0), columns=()))
     assert found.stages[0].mechanism.scale == 1.0
     assert found.units.interval.contains(3000)
     assert "loses least" in str(found)

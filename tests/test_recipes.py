@@ -19,6 +19,7 @@ from discreet.core.rows.source import open_source
 from discreet.plans.job import Job
 from discreet.plans.skeleton import skeleton
 from discreet.questions.bounded import BoundedStatistic, Domain
+from discreet.questions.facade import Asked, Questions
 from discreet.questions.question import COLUMN, LABEL, Form, MeasuredQuestion, Measurement
 from discreet.results.answer import Answer
 from discreet.testing import check_calibration, check_mechanism, check_source, check_statistic
@@ -139,7 +140,7 @@ def test_a_question_is_one_class_and_one_line_of_a_list(tmp_path, monkeypatch):
     answer = session.ask(TwiceQuestion(schema, "vote", PureDP(1.0)))
     assert abs(answer.value - 600) < 2 * 40  # real entropy: beyond 40 scales with probability 4e-18
     assert session.plan(TwiceQuestion(schema, "vote", PureDP(1.0))).read == "twice the rows"
-    monkeypatch.setattr(questions, "QUESTIONS", [*questions.QUESTIONS, TwiceQuestion])
+    monkeypatch.setattr(Questions, "twice", Asked(TwiceQuestion), raising=False)
     assert session.plan.twice("vote", PureDP(1.0)).error_95 > 0
     assert "twice" in dir(session.plan)
     assert re.search(r"#   twice +column \[label\]", skeleton("votes.csv", {"vote": "string"}))

@@ -25,7 +25,6 @@ from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.core.protection import Neighbours
 from discreet.plans.declarations import Formula
 from discreet.plans.job import Job
-from discreet.plans.rehearsal import NOT_REHEARSED
 from discreet.questions import asked
 
 from .test_every_question import ASKED, SCHEMA, guarantee
@@ -50,7 +49,7 @@ TESTS = (
     "compare_means",
     "compare_arms",
 )
-REHEARSED = [name for name in ASKED if name not in NOT_REHEARSED]
+REHEARSED = [name for name in ASKED if asked()[name].rehearsed]
 SETTINGS = {
     name: given | ({"expected_rows": ROWS} if "expected_rows" in given else {}) for name, given in ASKED.items()
 }

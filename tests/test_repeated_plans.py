@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from discreet.core.errors import DiscreetError, PlanFileError
+from discreet.plans import bundle as bundle_room
 from discreet.plans.bundle import verify_bundle, write_bundle
 from discreet.plans.job import Job
 from discreet.plans.review import KeyPair, new_key, review, signer
@@ -101,12 +102,12 @@ def test_an_earlier_measurement_that_the_ledger_does_not_hold_is_refused(tmp_pat
     office.run(MONTHS[1])
     bundle = office.bundle(MONTHS[1])
     content = json.loads(bundle.read_text())
-    case = bundle._Case(content, None, None)
+    case = bundle_room._Case(content, None, None)
     (question,) = [one for one in case.file.questions if one.name == "entries"]
     stored = json.loads(json.dumps(content["results"]["releases"]["entries"]))
     case._continues(question, stored)
     stored["public"]["earlier"][0] += 1.0
-    with pytest.raises(bundle._Refused, match="earlier periods 1"):
+    with pytest.raises(bundle_room._Refused, match="earlier periods 1"):
         case._continues(question, stored)
 
 

@@ -45,16 +45,16 @@ from discreet.results.frames import Tidy
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NO_RESULTS = {
     "what is protected": "Guarantee PureDP ApproxDP GaussianDP ZeroConcentratedDP Sensitivity Accounting",
-    "what is claimed": "Claim Protection Terms Unit ProfileQuestion",
+    "what is claimed": "Claim Protection ComparisonTerms Terms Unit ProfileQuestion MeasuredQuestion Question",
     "public facts": (
         "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
-        "LedgerTerms Scenario Study Part Target PrivateLabels Grid PrivateLimit Settled"
+        "LedgerTerms Scenario Study Part Target PrivateLabels Grid ColumnCells PrivateLimit Settled"
     ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
     "parts of a result": (
-        "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable Measured Finding Cells View "
-        "Estimate Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
-        "BundledLedger Decision SubModel Term LogisticSubModel"
+        "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange NotePart CrossTable Finding Cells View "
+        "ProfiledNumber Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
+        "BundledLedger Decision SubModel Term Coefficient LogisticSubModel"
     ),
     "how it is protected": (
         "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses LinearFacts"

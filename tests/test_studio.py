@@ -602,7 +602,7 @@ def test_every_question_is_added_and_planned(browser, folder):
 @pytest.mark.parametrize(
     "asks",
     [
-        ["share", "mean", "regression", "compare_means", "usable_values"],
+        ["proportion", "mean", "regression", "compare_means", "usable_values"],
         pytest.param(
             [one.ask for one in gallery() if one.ask not in ALONE], marks=pytest.mark.deep, id="every question"
         ),
@@ -648,7 +648,7 @@ def test_people_with_several_rows_are_protected_whole(browser, folder):
 
 def test_the_gallery_knows_every_question():
     listed = {one.ask for one in gallery()}
-    assert set(asked()) - listed == {"proportion", "profile"}
+    assert set(asked()) - listed == {"profile"}
     assert all(one.answers and all(setting.words for setting in one.settings) for one in gallery())
     assert suggested("mean", {}) == {}
 

@@ -213,8 +213,9 @@ class Session(Questions):
         >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(20.0))
         >>> abs(session.where("age >= 18").count(epsilon=10.0).value - 200) < 20
         True
-        >>> [part.n > 50 for part in session.where("age >= 18").by("sex").mean("age", epsilon=10.0)]
-        [True, True]
+        >>> found = session.where("age >= 18").by("sex").mean("age", epsilon=9.0)
+        >>> {sex: round(mean) for sex, mean in found.mean.items()}
+        {'f': 47, 'm': 30}
         """
         schema = narrowed(self.schema, condition)
         with self._use, self._lock:

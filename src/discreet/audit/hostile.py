@@ -467,7 +467,7 @@ def _session() -> dict[str, Call]:
     }
     return {
         **calls,
-        "Session.groups": (_paid(_groups, SOME), listed),
+        "Session.common_labels": (_paid(_groups, SOME), listed),
         "Session.tables": (_paid(_question("tables"), SOME), tables),
         "Session.running_total": (_paid(_question("running_total"), d.GaussianDP(2.0)), running),
         "Session.declaring": (_paid(_question("declaring")), {"arm": labels}),

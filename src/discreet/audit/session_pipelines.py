@@ -147,7 +147,7 @@ def _groups(rows: World, people: World) -> Iterator[Pipeline]:
                 return session.common_labels("arm", spent, method=method, name="r")
 
             asked = _asked(f"groups, {method}, one {name}", ask, facts, world, spent, tight=name == "row")
-            yield replace(asked, covers=("Session.groups", rule))
+            yield replace(asked, covers=("Session.common_labels", rule))
 
 
 def _left_out(rows: World, people: World) -> Iterator[Pipeline]:

@@ -33,7 +33,7 @@ from discreet.core.schema import Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import PlanFile, PlannedQuestion, begun, refuse_unusable
 from discreet.plans.planner import Planner
-from discreet.plans.rehearsal import NOT_REHEARSED, Rehearsal, Rehearsing
+from discreet.plans.rehearsal import Rehearsal, Rehearsing
 from discreet.publish.export import RESULTS_FORMAT, all_rows, export, read_facts
 from discreet.publish.files import check_not_rolled_back, write_anchor, write_whole
 from discreet.publish.ledger_statement import planned_release
@@ -700,7 +700,7 @@ class Job:
         if self.file.scenario is None:
             return ()
         rehearsing = Rehearsing(self.file.schema, self.file.scenario, Session)
-        asked = [one for one in self.file.questions if one.question.ask not in NOT_REHEARSED]
+        asked = [one for one in self.file.questions if one.question.rehearsed]
         return tuple((one.name, rehearsing(one.question)) for one in asked)
 
     def finished(self) -> bool:

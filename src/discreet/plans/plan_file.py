@@ -728,23 +728,23 @@ class _Reader:
         return arguments
 
     def _guarantees(self, entries: list[Any], budget: Guarantee) -> list[Guarantee]:
-        """Each release's own guarantee, or its share of the budget."""
+        """Each release's own guarantee, or its part of the budget."""
         own = [any(key in entry for key in ("epsilon", "delta", "rho", "mu")) for entry in entries]
         for position, entry in enumerate(entries):
             if own[position] and "weight" in entry:
-                raise self.error(f"release.{position}.share", "give share or the release's own guarantee, not both.")
+                raise self.error(f"release.{position}.weight", "give weight or the release's own guarantee, not both.")
         if all(own):
             return [self._guarantee(f"release.{i}", entry) for i, entry in enumerate(entries)]
         if any(own):
             position = own.index(False)
             raise self.error(
                 f"release.{position}", "some releases give their own epsilon, rho or mu and this one does not. Give "
-                "it, or give share = … to all."
+                "it, or give weight = … to all."
             )  # fmt: skip
         shares = [entry.get("weight", 1.0) for entry in entries]
         for position, share in enumerate(shares):
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < _LARGEST_SHARE:
-                raise self.error(f"release.{position}.share", "share must be a positive number such as 2.")
+                raise self.error(f"release.{position}.weight", "weight must be a positive number such as 2.")
         return divided(budget, [float(share) for share in shares])
 
 

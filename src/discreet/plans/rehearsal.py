@@ -24,7 +24,7 @@ from discreet.results.release import release
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ExpectedLabels", "ExpectedNumbers", "Scenario", "NOT_REHEARSED", "Rehearsal", "Rehearsed", "Rehearsing"]
+__all__ = ["ExpectedLabels", "ExpectedNumbers", "Scenario", "Rehearsal", "Rehearsed", "Rehearsing"]
 
 
 # ---- Scenario: what a data set is expected to look like, declared without looking at it, and rows drawn from that.
@@ -290,8 +290,6 @@ _SHARP = PureDP(200.0)
 """Next to no noise: what an answer would be without privacy."""
 _DATA_SETS = 5
 """Sets of rows that a question is answered on: errors of quantiles depend on how rows happen to lie."""
-NOT_REHEARSED = ("profile", "common_labels", "clusters", "running_total")
-"""Their plans are exact already, and no number of theirs has one truth to be compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,7 +390,7 @@ class Rehearsing(Planner):
 
     def ask(self, question: Question[Any]) -> Any:
         """Rehearse a question."""
-        if question.ask in NOT_REHEARSED:
+        if not question.rehearsed:
             raise InvalidParameter("ask", question.ask, "is not rehearsed: its plan is exact", "Use session.plan.")
         rng = np.random.default_rng(self.seed)
         if isinstance(question, MeasuredQuestion) and not (question.several_steps or question.tests):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -16,10 +16,11 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.questions import asked, question
-from discreet.questions.question import Form
+from discreet.questions.question import DeclaredColumns, Form
 
 __all__ = [
-    "skeleton", "GalleryEntry", "SettingHelp", "gallery", "suggested", "command_lines", "notebook", "python_script",
+    "skeleton", "GalleryEntry", "SettingHelp", "gallery", "needs_delta", "suggested", "command_lines", "notebook",
+    "python_script",
 ]  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def skeleton(source: str, types: Mapping[str, str], dialect: Mapping[str, Any] =
     ]
     for name, kind in types.items():
         lines += ["", f'# [schema.columns."{_quoted(name)}"]{f"  # {kind}" if typed else ""}', *_column_lines(kind)]
-    lines += ["", *_questions(), "[[release]]", 'name = "rows"', 'ask = "count"', "share = 1.0", ""]
+    lines += ["", *_questions(), "[[release]]", 'name = "rows"', 'ask = "count"', "weight = 1.0", ""]
     return "\n".join(lines)
 
 
@@ -103,7 +104,7 @@ def _questions() -> list[str]:
     """What can be asked, in comments."""
     lines = [
         "# What can be asked, with its settings; those in brackets are optional. Every question also takes title,",
-        "# its share of the budget (or its own epsilon), and limits per person (total, or groups and rows):",
+        "# its weight in the division of the budget (or its own epsilon), and limits per person (total, or groups and rows):",
     ]
     for ask, kind in asked().items():
         words = " ".join(name if required else f"[{name}]" for name, required in kind.settings().items())
@@ -134,61 +135,14 @@ def _quoted(text: str) -> str:
 # ---- Gallery: every question in words, its settings, and a first form of it for the columns at hand.
 
 
-_TOPICS: Mapping[str, tuple[str, ...]] = {
-    "Counts and shares": (
-        "count", "proportion", "table", "tables", "histogram", "mode", "distinct", "common_labels", "running_total",
-    ),
-    "Numbers": ("mean", "sum", "median", "quantile", "std", "variance"),
-    "Relations": ("regression", "logistic_regression", "covariance_matrix", "clusters"),
-    "Tests and comparisons": (
-        "compare_means", "compare_arms", "rank_test", "kolmogorov_smirnov", "rank_correlation", "signed_rank",
-        "homogeneity", "independence", "goodness_of_fit",
-    ),
-    "Is the data usable?": ("usable_values", "dropped_rows"),
-}  # fmt: skip
-_OTHER = "More"
-_ELSEWHERE = {"profile"}
-"""A profile is about columns that are not declared, and precedes a plan."""
-_ANSWERS: Mapping[str, str] = {
-    "count": "How many rows are there, in all or in each group?",
-    "proportion": "What proportion of rows has one label: yes, employed, north?",
-    "table": "How many rows have each combination of labels?",
-    "tables": "Several tables with their margins, in one release in which everything adds up.",
-    "histogram": "How are the values of one column distributed?",
-    "mode": "Which label is the most frequent one? Publishes the label and no count.",
-    "common_labels": "Which labels occur at all, where the list itself is not public? Needs a δ.",
-    "distinct": "How many different labels does a column hold?",
-    "running_total": "How many rows are there up to each month or wave? Later periods cost nothing more.",
-    "logistic_regression": "How do the odds of one of two labels change with other columns?",
-    "rank_test": "Do groups differ in the ranks of a number? For skewed numbers and outliers.",
-    "kolmogorov_smirnov": "Is a number distributed alike in all groups, in whatever way it might differ?",
-    "rank_correlation": "Do two numbers rise and fall together, by their ranks?",
-    "signed_rank": "Do two numbers of a row differ one way, such as after and before?",
-    "mean": "What is the average, in all or in each group?",
-    "sum": "What is the total, in all or in each group?",
-    "median": "Which value has half of the rows below it?",
-    "quantile": "Which values have a quarter, a half, nine tenths of the rows below them?",
-    "std": "How widely do values spread, in the unit of the column?",
-    "variance": "How widely do values spread, squared?",
-    "regression": "How does one number change with others, all else equal?",
-    "covariance_matrix": "Which numbers move together? With means and correlations.",
-    "clusters": "Where do rows gather? Publishes the centres.",
-    "compare_means": "Do two groups differ in their average? For A/B tests.",
-    "compare_arms": "Which of several groups differs from the first in its average?",
-    "homogeneity": "Are labels distributed alike in all groups?",
-    "independence": "Are two columns of labels related?",
-    "goodness_of_fit": "Do labels occur in the proportions that you expect?",
-    "usable_values": "What proportion of each column's values can be used?",
-    "dropped_rows": "How many rows do limits and missing values leave out?",
-}
 _HELP: Mapping[str, str] = {
     "column": "The column that the question is about.",
     "columns": "The columns that take part.",
     "against": "Another number of the same row, such as the value before, or a public value such as 0.",
     "by": "One answer for each label of these columns.",
     "label": "The label whose proportion you want.",
-    "spread": "Also releases the variance, so that the interval covers the population; for comparisons, a guess of "
-    "the standard deviation that serves the plan only.",
+    "variance": "Also releases the variance, so that the interval covers the population.",
+    "spread": "A guess of the standard deviation. It serves the plan only.",
     "unit_sum": "Bounds of one person's total, for answers about people instead of rows.",
     "all_rows": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
     "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
@@ -265,24 +219,28 @@ def gallery() -> tuple[GalleryEntry, ...]:
     'What is the average, in all or in each group?'
     """
     questions = asked()
-    listed = [(ask, topic) for topic, names in _TOPICS.items() for ask in names if ask in questions]
-    named = {ask for ask, _ in listed} | _ELSEWHERE
-    others = [(ask, _OTHER) for ask in questions if ask not in named]
-    return tuple(_entry(ask, topic, questions[ask]) for ask, topic in (*listed, *others))
+    topics = list(dict.fromkeys(kind.topic for kind in questions.values()))
+    return tuple(
+        _entry(ask, kind) for topic in topics for ask, kind in questions.items() if kind.topic == topic and kind.answers
+    )
 
 
-def _entry(ask: str, topic: str, kind: Any) -> GalleryEntry:
-    described = kind.__doc__ or ask
+def _entry(ask: str, kind: Any) -> GalleryEntry:
     settings = tuple(
         SettingHelp(name, required, _kind(kind.forms[name]), _HELP.get(name, f"{kind.forms[name].words}.".capitalize()))
         for name, required in kind.settings().items()
         if name in kind.forms
     )
-    return GalleryEntry(ask, topic, _ANSWERS.get(ask, described.splitlines()[0]), settings)
+    return GalleryEntry(ask, kind.topic, kind.answers, settings)
 
 
 def _kind(form: Form) -> str:
     return next((kind for known, kind in _KINDS if known is form), "toml")
+
+
+def needs_delta(ask: str) -> bool:
+    """Whether ε alone cannot pay for a question."""
+    return bool(asked()[ask].needs_delta)
 
 
 def suggested(ask: str, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -300,33 +258,16 @@ def suggested(ask: str, columns: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     >>> suggested("proportion", {"age": {"low": 0, "high": 120}, "sex": {"categories": ["f", "m"]}})
     {'column': 'sex', 'label': 'f'}
     """
-    made = _FIRST[ask](_Columns.sorted(columns)) if ask in _FIRST else {}
+    made = asked()[ask].suggested(_sorted(columns)) if ask in asked() else {}
     return {name: value for name, value in made.items() if value not in (None, [])}
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Declared columns by what they hold; names in the order of the plan."""
-
-    numbers: list[str]
-    listed: list[str]
-    unlisted: list[str]
-    labels: Mapping[str, list[Any]]
-
-    @classmethod
-    def sorted(cls, columns: Mapping[str, Mapping[str, Any]]) -> _Columns:
-        held = {name: _held(one) for name, one in columns.items()}
-        numbers, listed, unlisted = (
-            [name for name, what in held.items() if what == wanted] for wanted in ("number", "listed", "unlisted")
-        )
-        return cls(numbers, listed, unlisted, {name: _labels(columns[name]) for name in listed})
-
-    def with_labels(self, least: int, most: int | None = None) -> str | None:
-        """The first column with so many labels."""
-        fits = [
-            name for name, labels in self.labels.items() if least <= len(labels) <= (most or max(least, len(labels)))
-        ]
-        return fits[0] if fits else None
+def _sorted(columns: Mapping[str, Mapping[str, Any]]) -> DeclaredColumns:
+    held = {name: _held(one) for name, one in columns.items()}
+    numbers, listed, unlisted = (
+        [name for name, what in held.items() if what == wanted] for wanted in ("number", "listed", "unlisted")
+    )
+    return DeclaredColumns(numbers, listed, unlisted, {name: _labels(columns[name]) for name in listed})
 
 
 def _held(column: Any) -> str:
@@ -341,68 +282,6 @@ def _held(column: Any) -> str:
 def _labels(column: Mapping[str, Any]) -> list[Any]:
     listed = column.get("categories", [])
     return list(listed) if isinstance(listed, list) else []
-
-
-def _first(names: Sequence[Any], place: int = 0) -> Any:
-    return names[place] if len(names) > place else None
-
-
-def _share(columns: _Columns) -> dict[str, Any]:
-    column = _first(columns.listed)
-    return {"column": column, "label": _first(columns.labels.get(column, []))}
-
-
-def _fit(columns: _Columns) -> dict[str, Any]:
-    column = _first(columns.listed)
-    return {"column": column, "probabilities": _even(len(columns.labels.get(column, [])))}
-
-
-def _even(cells: int) -> list[float]:
-    """Equal proportions with three digits; the last one makes them add up to one."""
-    each = round(1 / cells, 3) if cells else 0.0
-    return [each] * (cells - 1) + [round(1 - each * (cells - 1), 3)] if cells else []
-
-
-def _histogram(columns: _Columns) -> dict[str, Any]:
-    return {"column": columns.numbers[0], "bins": 10} if columns.numbers else {"column": _first(columns.listed)}
-
-
-def _tables(columns: _Columns) -> dict[str, Any]:
-    two = columns.listed[:2]
-    return {"tables": [[one] for one in two] + ([two] if len(two) == 2 else [])}
-
-
-def _number(columns: _Columns) -> dict[str, Any]:
-    return {"column": _first(columns.numbers)}
-
-
-_FIRST: Mapping[str, Callable[[_Columns], dict[str, Any]]] = {
-    **dict.fromkeys(("mean", "sum", "median", "std", "variance"), _number),
-    "proportion": _share,
-    **dict.fromkeys(("table", "independence"), lambda known: {"columns": known.listed[:2]}),
-    "dropped_rows": lambda known: {"columns": [*known.numbers[:1], *known.listed[:1]]},
-    "tables": _tables,
-    "histogram": _histogram,
-    "mode": lambda known: {"column": _first(known.listed)},
-    "common_labels": lambda known: {"column": _first(known.unlisted)},
-    "quantile": lambda known: {**_number(known), "probabilities": [0.25, 0.5, 0.75]},
-    "regression": lambda known: {**_number(known), "on": known.numbers[1:2] or known.listed[:1]},
-    "covariance_matrix": lambda known: {"columns": known.numbers[:3]},
-    "logistic_regression": lambda known: {"column": known.with_labels(2, 2), "on": known.numbers[:1]},
-    "distinct": lambda known: {"column": _first(known.listed)},
-    "running_total": lambda known: {"over": _first(known.listed), "period": _share(known).get("label")},
-    **dict.fromkeys(
-        ("rank_test", "kolmogorov_smirnov"),
-        lambda known: {**_number(known), "by": known.with_labels(2, 2) or _first(known.listed), "bins": 10},
-    ),
-    "rank_correlation": lambda known: {"columns": known.numbers[:2], "bins": dict.fromkeys(known.numbers[:2], 5)},
-    "signed_rank": lambda known: {**_number(known), "against": _first(known.numbers, 1)},
-    "clusters": lambda known: {"columns": known.numbers[:2], "n_clusters": 3},
-    "compare_means": lambda known: {**_number(known), "by": known.with_labels(2, 2)},
-    "compare_arms": lambda known: {**_number(known), "by": known.with_labels(3)},
-    "homogeneity": lambda known: {"column": _first(known.listed), "by": _first(known.listed, 1)},
-    "goodness_of_fit": _fit,
-}
 
 
 # ---- As Python: the script and the notebook that say what a plan file says, and return its stored answers for free.
@@ -476,7 +355,7 @@ def _question(file: PlanFile, planned: PlannedQuestion) -> str:
     settings = {name: _value(value) for name, value in planned.settings.items()}
     request = file.request(planned, 1)
     fixed = {"probabilities": "0.5"} if "probabilities" not in settings and planned.question.ask == "quantile" else {}
-    settings |= fixed | {"guarantee": _guarantee(planned.question.guarantee), "request": repr(request)}
+    settings |= fixed | {"guarantee": _guarantee(planned.question.guarantee), "name": repr(request)}
     lines = "".join(f"    {name}={value},\n" for name, value in settings.items())
     return f"# {_one_line(planned.title)}\nprint(session.{planned.question.ask}(\n{lines}))"
 

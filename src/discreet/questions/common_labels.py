@@ -24,7 +24,7 @@ from discreet.mechanisms.choices.group_selection import (
     selecting_guarantee,
 )
 from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.questions.question import COLUMN, METHOD, UNSAID, Form, Question
+from discreet.questions.question import COLUMN, METHOD, UNSAID, DeclaredColumns, Form, Question, first_of
 from discreet.results.answer import Readable, protection_published
 from discreet.results.display import Facts
 from discreet.results.frames import Reading
@@ -169,6 +169,10 @@ class GroupsQuestion(Question[ReleasedGroups]):
         ``"optimal"``, ``"gaussian"``, or ``"best"``: the one that shows smaller groups.
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "Which labels occur at all, where the list itself is not public? Needs a δ."
+    rehearsed: ClassVar[bool] = False
+    needs_delta: ClassVar[bool] = True
     ask: ClassVar[str] = "common_labels"
     meaning: ClassVar[str] = "Labels that are common enough to be shown; those that are missing may be rare."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "method": METHOD}
@@ -178,6 +182,10 @@ class GroupsQuestion(Question[ReleasedGroups]):
     _: KW_ONLY
     contribution: Contribution | None = None
     method: str = "best"
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"column": first_of(columns.unlisted)}
 
     def _validate(self) -> None:
         self.schema.unlisted(self.column)

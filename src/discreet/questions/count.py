@@ -137,6 +137,8 @@ class CountQuestion(MeasuredQuestion[CountRelease]):
     2.0
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "How many rows are there, in all or in each group?"
     ask: ClassVar[str] = "count"
     meaning: ClassVar[str] = "How many rows there are."
     forms: ClassVar[Mapping[str, Form]] = {"by": COLUMNS}

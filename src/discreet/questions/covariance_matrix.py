@@ -55,6 +55,7 @@ from discreet.questions.question import (
     COLUMNS,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Expected,
     Forecast,
     Form,
@@ -894,6 +895,8 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
     'covariances_in_parts'
     """
 
+    topic: ClassVar[str] = "Relations"
+    answers: ClassVar[str] = "Which numbers move together? With means and correlations."
     ask: ClassVar[str] = "covariance_matrix"
     meaning: ClassVar[str] = "How columns vary together."
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
@@ -903,6 +906,10 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"columns": columns.numbers[:3]}
 
     def _measured(self) -> Measurement:
         names = column_names(self.columns, "columns")

@@ -17,7 +17,17 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.count import CountRelease
-from discreet.questions.question import COLUMN, COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    COLUMN,
+    COLUMNS,
+    UNSAID,
+    DeclaredColumns,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+    first_of,
+)
 from discreet.results.release import Release, Statistic
 
 __all__ = ["DistinctLabels", "DistinctQuestion"]
@@ -94,6 +104,8 @@ class DistinctQuestion(MeasuredQuestion[CountRelease]):
     2.0
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "How many different labels does a column hold?"
     ask: ClassVar[str] = "distinct"
     meaning: ClassVar[str] = "How many different values of {subject} there are."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
@@ -103,6 +115,10 @@ class DistinctQuestion(MeasuredQuestion[CountRelease]):
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"column": first_of(columns.listed)}
 
     def _measured(self) -> Measurement:
         by = column_names(self.by)

@@ -26,6 +26,7 @@ from discreet.questions.question import (
     COLUMNS,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Forecast,
     Form,
     MeasuredQuestion,
@@ -251,6 +252,8 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
     (32, 10.0)
     """
 
+    topic: ClassVar[str] = "Is the data usable?"
+    answers: ClassVar[str] = "How many rows do limits and missing values leave out?"
     ask: ClassVar[str] = "dropped_rows"
     meaning: ClassVar[str] = "How many rows and units the limits and missing values left out."
     leads: ClassVar[bool] = True
@@ -262,6 +265,10 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     most_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"columns": [*columns.numbers[:1], *columns.listed[:1]]}
 
     @property
     def statistic(self) -> DroppedRows:

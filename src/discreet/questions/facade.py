@@ -56,7 +56,6 @@ class Asked(Generic[P, A]):
 
     def __init__(self, question: Callable[Concatenate[Schema, P], Question[A]]) -> None:
         self.question = question
-        self.__doc__ = question.__doc__
 
     @overload
     def __get__(self, owner: None, kind: Any = None) -> Asked[P, A]: ...
@@ -74,7 +73,7 @@ class Asked(Generic[P, A]):
             _check_names(self.question, named)
             return owner.ask(self.question(owner.schema, *settings, **named))
 
-        ask.__doc__, vars(ask)["__signature__"] = self.__doc__, _signature(self.question)
+        ask.__doc__, vars(ask)["__signature__"] = self.question.__doc__, _signature(self.question)
         return ask
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,12 @@ from discreet.questions.question import (
     UNIT_SUM,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Form,
     Histograms,
     MeasuredQuestion,
     Measurement,
+    first_of,
 )
 from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
 
@@ -49,6 +51,8 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     (0.0, 30.0, 60.0, 90.0, 120.0)
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "How are the values of one column distributed?"
     ask: ClassVar[str] = "histogram"
     meaning: ClassVar[str] = "How many rows fall into each bin."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "bins": WHOLE, "unit_sum": UNIT_SUM}
@@ -60,6 +64,10 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     bins: int | None = None
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"column": columns.numbers[0], "bins": 10} if columns.numbers else {"column": first_of(columns.listed)}
 
     def _bins(self, bounds: Bounds) -> Bins:
         if (self.edges is None) == (self.bins is None):

@@ -33,6 +33,7 @@ from discreet.questions.question import (
     UNIT_SUM,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Expected,
     Form,
     MeasuredQuestion,
@@ -158,6 +159,8 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     0.3
     """
 
+    topic: ClassVar[str] = "Numbers"
+    answers: ClassVar[str] = "What is the average, in all or in each group?"
     ask: ClassVar[str] = "mean"
     meaning: ClassVar[str] = "The mean of {subject}."
     forms: ClassVar[Mapping[str, Form]] = {
@@ -180,6 +183,10 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     expected_rows: int | None = None
     expected_mean: float | None = None
     all_rows: bool = False
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return columns.number()
 
     def _measured(self) -> Measurement:
         requirements.instance("variance", self.variance, bool, "variance=True or False")

@@ -20,7 +20,17 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, Selection
 from discreet.questions.count import labelled
-from discreet.questions.question import COLUMN, DEFAULT_ROWS, UNSAID, Forecast, Form, MeasuredQuestion, Measurement
+from discreet.questions.question import (
+    COLUMN,
+    DEFAULT_ROWS,
+    UNSAID,
+    DeclaredColumns,
+    Forecast,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    first_of,
+)
 from discreet.questions.tables.table import table_measurement
 from discreet.results.answer import Answer
 from discreet.results.display import Facts
@@ -151,6 +161,8 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
     ``docs/proofs/selection.md``.
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "Which label is the most frequent one? Publishes the label and no count."
     ask: ClassVar[str] = "mode"
     meaning: ClassVar[str] = "The most frequent label of {subject}."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN}
@@ -159,6 +171,10 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
     guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"column": first_of(columns.listed)}
 
     def _measured(self) -> Measurement:
         labels = tuple(self.schema.categories(self.column).labels)

@@ -31,10 +31,12 @@ from discreet.questions.question import (
     EDGES,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Form,
     MeasuredQuestion,
     Measurement,
     column_names,
+    first_of,
 )
 from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
 from discreet.questions.tables.tests import TableTest
@@ -98,6 +100,10 @@ class _OrderedTest(TableTest):
     bins: int | None = None
     contribution: Contribution | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {**columns.number(), "by": columns.with_labels(2, 2) or first_of(columns.listed), "bins": 10}
 
     @property
     def cells_by(self) -> tuple[str, ...]:
@@ -193,6 +199,8 @@ class RankTestQuestion(_OrderedTest):
     ((2, 3), 1)
     """
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Do groups differ in the ranks of a number? For skewed numbers and outliers."
     ask: ClassVar[str] = "rank_test"
     meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
 
@@ -208,6 +216,8 @@ class KolmogorovSmirnovQuestion(_OrderedTest):
     Guarantee and parameters are those of `RankTestQuestion`.
     """
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Is a number distributed alike in all groups, in whatever way it might differ?"
     ask: ClassVar[str] = "kolmogorov_smirnov"
     meaning: ClassVar[str] = "Whether {subject} is distributed alike in all groups."
 
@@ -242,6 +252,8 @@ class RankCorrelationQuestion(TableTest):
     ((3, 3), 1)
     """
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Do two numbers rise and fall together, by their ranks?"
     ask: ClassVar[str] = "rank_correlation"
     meaning: ClassVar[str] = "Whether the ranks of the two columns go together."
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "bins": BINS, "expected_rows": WHOLE}
@@ -252,6 +264,10 @@ class RankCorrelationQuestion(TableTest):
     bins: Mapping[str, int | Sequence[float]] | None = None
     contribution: Contribution | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"columns": columns.numbers[:2], "bins": dict.fromkeys(columns.numbers[:2], 5)}
 
     @property
     def cells_by(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from discreet.questions.question import (
     SHARE,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Expected,
     Forecast,
     Form,
@@ -166,6 +167,8 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     2.0
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "What proportion of rows has one label: yes, employed, north?"
     ask: ClassVar[str] = "proportion"
     meaning: ClassVar[str] = "The share of rows with {subject}."
     forms: ClassVar[Mapping[str, Form]] = {
@@ -186,6 +189,10 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     expected_rows: int | None = None
     expected_proportion: float | None = None
     all_rows: bool = False
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return columns.label()
 
     def _measured(self) -> Measurement:
         by = column_names(self.by)

@@ -41,6 +41,7 @@ from discreet.questions.question import (
     UNIT_SUM,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Expected,
     Forecast,
     Form,
@@ -528,6 +529,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     True
     """
 
+    topic: ClassVar[str] = "Numbers"
+    answers: ClassVar[str] = "Which values have a quarter, a half, nine tenths of the rows below them?"
     ask: ClassVar[str] = "quantile"
     meaning: ClassVar[str] = "The value of {subject} below which this share of rows lies."
     forms: ClassVar[Mapping[str, Form]] = {
@@ -550,6 +553,10 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     recursive: bool = False
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {**columns.number(), "probabilities": [0.25, 0.5, 0.75]}
 
     def _measured(self) -> Measurement:
         requirements.instance("recursive", self.recursive, bool, "recursive=True or False")
@@ -646,7 +653,13 @@ class MedianQuestion(QuantileQuestion):
     0.5
     """
 
+    topic: ClassVar[str] = "Numbers"
+    answers: ClassVar[str] = "Which value has half of the rows below it?"
     forms: ClassVar[Mapping[str, Form]] = {
         name: form for name, form in QuantileQuestion.forms.items() if name != "probabilities"
     }
     probabilities: float | Sequence[float] = field(default=0.5, init=False)
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return columns.number()

@@ -37,7 +37,7 @@ __all__ = [
     "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
     "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE",
     "Form", "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question",
-    "KINDS", "UNSAID", "column_names", "common_step", "guarantee_of",
+    "KINDS", "UNSAID", "DeclaredColumns", "column_names", "common_step", "first_of", "guarantee_of",
 ]  # fmt: skip
 
 
@@ -160,6 +160,37 @@ class Forecast:
     scenario: str = ""
 
 
+@dataclass(frozen=True)
+class DeclaredColumns:
+    """Declared columns by what they hold, as a plan names them: numbers, listed labels, labels that are not public."""
+
+    numbers: list[str]
+    listed: list[str]
+    unlisted: list[str]
+    labels: Mapping[str, list[Any]]
+
+    def with_labels(self, least: int, most: int | None = None) -> str | None:
+        """The first column with so many labels."""
+        fits = [
+            name for name, labels in self.labels.items() if least <= len(labels) <= (most or max(least, len(labels)))
+        ]
+        return fits[0] if fits else None
+
+    def number(self) -> dict[str, Any]:
+        """The first column of numbers."""
+        return {"column": first_of(self.numbers)}
+
+    def label(self) -> dict[str, Any]:
+        """The first label of the first column of labels."""
+        column = first_of(self.listed)
+        return {"column": column, "label": first_of(self.labels.get(column, []))}
+
+
+def first_of(names: Sequence[Any], place: int = 0) -> Any:
+    """The name at a place, or None."""
+    return names[place] if len(names) > place else None
+
+
 A = TypeVar("A")
 Sums = Mapping[tuple[str, ...], NDArray[Any]]
 Histograms = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
@@ -234,6 +265,12 @@ class Question(Asking, ABC, Generic[A]):
         What the question is called by a session and in a plan file.
     meaning
         What the answer says, for readers of a report; ``{subject}`` stands for the column that it is about.
+    topic, answers
+        Under which heading people find the question, and what it answers, in words; without words it is not offered.
+    rehearsed
+        Whether made-up rows tell more of it than its plan does.
+    needs_delta
+        Whether ε alone cannot pay for it.
     part
         What the answer is divided into, where it is.
     leads
@@ -248,6 +285,10 @@ class Question(Asking, ABC, Generic[A]):
 
     ask: ClassVar[str]
     meaning: ClassVar[str]
+    topic: ClassVar[str] = "More"
+    answers: ClassVar[str] = ""
+    rehearsed: ClassVar[bool] = True
+    needs_delta: ClassVar[bool] = False
     part: ClassVar[str] = "group"
     leads: ClassVar[bool] = False
     continues: ClassVar[bool] = False
@@ -322,6 +363,11 @@ class Question(Asking, ABC, Generic[A]):
     @abstractmethod
     def read(self, stored: Any) -> A:
         """An answer that the ledger kept."""
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        """First settings for the columns at hand; what they lack is None or empty."""
+        return {}
 
     def of_source(self, names: Callable[[], tuple[str, ...]]) -> Self:
         """The question for a source with these columns, where it asks about all of them."""

@@ -28,7 +28,7 @@ from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error, even_split, running_sums, weights
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
-from discreet.questions.question import COLUMN, LABEL, UNIT_SUM, UNSAID, Form, Question
+from discreet.questions.question import COLUMN, LABEL, UNIT_SUM, UNSAID, DeclaredColumns, Form, Question, first_of
 from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -241,6 +241,10 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     (1.3604, ['2026-01', '2026-02', '2026-03'])
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "How many rows are there up to each month or wave? Later periods cost nothing more."
+    rehearsed: ClassVar[bool] = False
+    needs_delta: ClassVar[bool] = True
     ask: ClassVar[str] = "running_total"
     meaning: ClassVar[str] = "How many rows there are up to each period, and how many each period added."
     part: ClassVar[str] = "period"
@@ -254,6 +258,10 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     column: str | None = None
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"over": first_of(columns.listed), "period": columns.label()["label"]}
 
     def _validate(self) -> None:
         if isinstance(self.guarantee, PureDP) or (isinstance(self.guarantee, ApproxDP) and self.guarantee.delta == 0):

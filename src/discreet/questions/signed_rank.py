@@ -36,12 +36,14 @@ from discreet.questions.question import (
     METHOD,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Expected,
     Forecast,
     Form,
     MeasuredQuestion,
     Measurement,
     common_step,
+    first_of,
 )
 from discreet.questions.tables.tests import require_independent_rows
 from discreet.results.answer import Answer
@@ -247,6 +249,8 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     (Laplace(scale=1.0, grid=None), 0.051)
     """
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Do two numbers of a row differ one way, such as after and before?"
     ask: ClassVar[str] = "signed_rank"
     meaning: ClassVar[str] = "Whether {subject} tends to be above or below zero."
     tests: ClassVar[bool] = True
@@ -261,6 +265,10 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     method: str = "ranks"
     contribution: Contribution | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {**columns.number(), "against": first_of(columns.numbers, 1)}
 
     def _validate(self) -> None:
         require_independent_rows(self.schema, self.contribution)

@@ -24,6 +24,7 @@ from discreet.questions.question import (
     COLUMNS,
     UNIT_SUM,
     UNSAID,
+    DeclaredColumns,
     Form,
     MeasuredQuestion,
     Measurement,
@@ -200,6 +201,8 @@ class SumQuestion(MeasuredQuestion[Answer]):
     50.0
     """
 
+    topic: ClassVar[str] = "Numbers"
+    answers: ClassVar[str] = "What is the total, in all or in each group?"
     ask: ClassVar[str] = "sum"
     meaning: ClassVar[str] = "The total of {subject}."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS, "unit_sum": UNIT_SUM}
@@ -210,6 +213,10 @@ class SumQuestion(MeasuredQuestion[Answer]):
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     unit_sum: Bounds | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return columns.number()
 
     def _measured(self) -> Measurement:
         by, column = column_names(self.by), self.column

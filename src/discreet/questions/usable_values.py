@@ -151,6 +151,8 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
     2.0
     """
 
+    topic: ClassVar[str] = "Is the data usable?"
+    answers: ClassVar[str] = "What proportion of each column's values can be used?"
     ask: ClassVar[str] = "usable_values"
     meaning: ClassVar[str] = "Which share of each column's values can be used: read, inside the bounds, on the list."
     leads: ClassVar[bool] = True

@@ -31,6 +31,7 @@ from discreet.questions.question import (
     UNIT_SUM,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Expected,
     Forecast,
     Form,
@@ -305,6 +306,8 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     '1,000 rows spread evenly over the bounds'
     """
 
+    topic: ClassVar[str] = "Numbers"
+    answers: ClassVar[str] = "How widely do values spread, squared?"
     ask: ClassVar[str] = "variance"
     meaning: ClassVar[str] = "How far values of {subject} spread around their mean."
     parts: ClassVar[type[MeanAndVarianceInParts]] = VarianceInParts
@@ -324,6 +327,10 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     unit_sum: Bounds | None = None
     expected_rows: int | None = None
     expected_mean: float | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return columns.number()
 
     def _measured(self) -> Measurement:
         by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
@@ -379,6 +386,8 @@ class StandardDeviationQuestion(VarianceQuestion):
     'standard deviation'
     """
 
+    topic: ClassVar[str] = "Numbers"
+    answers: ClassVar[str] = "How widely do values spread, in the unit of the column?"
     ask: ClassVar[str] = "std"
     parts: ClassVar[type[MeanAndVarianceInParts]] = StandardDeviationInParts
 

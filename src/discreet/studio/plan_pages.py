@@ -28,7 +28,7 @@ from discreet.plans.sampling_error import (
     sampling_error,
     shares_of,
 )
-from discreet.plans.skeleton import gallery, suggested
+from discreet.plans.skeleton import gallery, needs_delta, suggested
 from discreet.publish.report import meaning_of
 from discreet.results.display import number, printable
 from discreet.results.plan import Plan
@@ -223,7 +223,6 @@ _DECLARED: Mapping[str, Mapping[str, Any]] = {
     "labels": {"categories": []},
     "unlisted": {"unlisted": True},
 }
-_NEEDS_DELTA = ("common_labels", "running_total")
 _FIRST_PART = 0.2
 """Part of the budget that a new question takes where so much is free."""
 
@@ -425,9 +424,7 @@ def _spending(data: Mapping[str, Any], releases: list[Mapping[str, Any]], ask: s
     spent = sum(one[key] for one in releases if isinstance(one[key], int | float))
     free = max(whole - spent, 0.0)
     part = _FIRST_PART * whole if free < 0.05 * whole else min(_FIRST_PART * whole, free)
-    extra = (
-        {"delta": float(f"{table['delta'] / 10:.2g}")} if ask in _NEEDS_DELTA and _positive(table.get("delta")) else {}
-    )
+    extra = {"delta": float(f"{table['delta'] / 10:.2g}")} if needs_delta(ask) and _positive(table.get("delta")) else {}
     return {key: float(f"{part:.3g}"), **extra}
 
 

@@ -14,7 +14,7 @@ from discreet.core.rows import Snapshot, matrix
 from discreet.core.schema import Schema
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
-from discreet.questions.question import COLUMNS, POSITIONS, UNSAID, WHOLE, Form, Question, column_names
+from discreet.questions.question import COLUMNS, POSITIONS, UNSAID, WHOLE, DeclaredColumns, Form, Question, column_names
 from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 
@@ -33,6 +33,9 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
     That of the model: ``docs/proofs/lloyd.md`` and ``docs/proofs/kmedian.md``, for added and removed rows.
     """
 
+    topic: ClassVar[str] = "Relations"
+    answers: ClassVar[str] = "Where do rows gather? Publishes the centres."
+    rehearsed: ClassVar[bool] = False
     ask: ClassVar[str] = "clusters"
     meaning: ClassVar[str] = "Centres around which rows lie."
     forms: ClassVar[Mapping[str, Form]] = {
@@ -50,6 +53,10 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
     universe: Sequence[Sequence[float]] | None = None
     iterations: int | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"columns": columns.numbers[:2], "n_clusters": 3}
 
     def _validate(self) -> None:
         self.model()

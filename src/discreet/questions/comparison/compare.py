@@ -326,7 +326,7 @@ def compare_means(
     >>> rng = np.random.default_rng(1)
     >>> a, b = rng.poisson(3.0, 20_000), rng.poisson(2.5, 20_000)
     >>> result = compare_means(a, b, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)
-    >>> result.method, result.simulated, result.noise_interval(0.95).contains(0.5)
+    >>> result.method, result.simulated, result.population_interval(0.95).contains(0.5)
     ('direct', True, True)
     """
     requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")

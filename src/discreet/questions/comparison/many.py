@@ -35,7 +35,18 @@ from discreet.questions.comparison.methods import (
     size_is_public,
 )
 from discreet.questions.comparison.question import OutcomesOfArms, arms_on_engine, plan_methods
-from discreet.questions.question import COLUMN, DEFAULT_ROWS, METHOD, NUMBER, PAIR, UNIT_SUM, UNSAID, WHOLE, Form
+from discreet.questions.question import (
+    COLUMN,
+    DEFAULT_ROWS,
+    METHOD,
+    NUMBER,
+    PAIR,
+    UNIT_SUM,
+    UNSAID,
+    WHOLE,
+    DeclaredColumns,
+    Form,
+)
 from discreet.results.answer import Readable
 from discreet.results.charts import plot_readings
 from discreet.results.display import Interval
@@ -194,7 +205,7 @@ def compare_arms(
     >>> draws = np.random.default_rng(1)
     >>> arms = {name: draws.poisson(mean, 20_000) for name, mean in (("a", 2.0), ("b", 2.5), ("c", 2.0))}
     >>> found = compare_arms(arms, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)
-    >>> found["b", "a"].pvalue < 0.001, found["c", "a"].noise_interval(0.999).contains(0.0)
+    >>> found["b", "a"].pvalue < 0.001, found["c", "a"].population_interval(0.999).contains(0.0)
     (True, True)
     """
     requirements.instance("columns", columns, Mapping, 'outcomes by arm, such as {"a": …, "b": …}')
@@ -307,6 +318,8 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     The others are those of `discreet.compare_means`.
     """
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Which of several groups differs from the first in its average?"
     ask: ClassVar[str] = "compare_arms"
     meaning: ClassVar[str] = "Whether the means of the arms differ from that of the control, and by how much."
     forms: ClassVar[Mapping[str, Form]] = {
@@ -332,6 +345,10 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     unit_sum: Bounds | None = None
     spread: float | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {**columns.number(), "by": columns.with_labels(3)}
 
     def _validate(self) -> None:
         requirements.one_of("method", self.method, ("direct", "noise_aware"))

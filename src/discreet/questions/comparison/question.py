@@ -59,6 +59,7 @@ from discreet.questions.question import (
     UNIT_SUM,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Form,
     Question,
 )
@@ -512,6 +513,8 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     The others are those of `discreet.compare_means`.
     """
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Do two groups differ in their average? For A/B tests."
     ask: ClassVar[str] = "compare_means"
     meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
     forms: ClassVar[Mapping[str, Form]] = {
@@ -539,6 +542,10 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     unit_sum: Bounds | None = None
     spread: float | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {**columns.number(), "by": columns.with_labels(2, 2)}
 
     def _validate(self) -> None:
         if self.schema.categories(self.by).cells != 2:

@@ -316,7 +316,7 @@ class ColumnCells:
 
     Examples
     --------
-    >>> Grid((0.0, 1.0, 1.001, 1000.5)).numbers
+    >>> ColumnCells((0.0, 1.0, 1.001, 1000.5)).numbers
     (0.0, 1.0, 1000.0)
     """
 

@@ -449,8 +449,9 @@ class ProfileQuestion(Question[ProfileRelease]):
     Attributes
     ----------
     columns
-        Names of columns of the source; those of the schema by default. They need no declaration, and what the schema
-        says of them is not used. Without any, a profile tells the number of units and how many rows they have.
+        Names of columns of the source; by default all that a session's source has, or those of the schema where no
+        source is known. They need no declaration, and what the schema says of them is not used. Without any, as in
+        ``columns=()``, a profile tells the number of units and how many rows they have.
     proportion
         Proportion of the values that the bounds of a column are to hold.
     order
@@ -463,6 +464,7 @@ class ProfileQuestion(Question[ProfileRelease]):
     (5.0, 'geometric')
     """
 
+    rehearsed: ClassVar[bool] = False
     ask: ClassVar[str] = "profile"
     meaning: ClassVar[str] = "What each column holds: kind, bounds, quartiles, missing and distinct values."
     part: ClassVar[str] = "column"
@@ -471,32 +473,27 @@ class ProfileQuestion(Question[ProfileRelease]):
     schema: Schema
     guarantee: Guarantee = UNSAID
     _: KW_ONLY
-    columns: str | Sequence[str] = ()
+    columns: str | Sequence[str] | None = None
     proportion: float = 0.95
     order: Order = "ymd"
 
     def _validate(self) -> None:
-        names = self.names
-        unit = self.schema.unit.column
-        if unit in names or (not names and unit is None):
-            raise InvalidParameter(
-                "columns", list(names), "must name columns other than the id", 'Pass columns=["age"], for example.'
-            )
         check_proportion(self.proportion)
         one_of("order", self.order, ("ymd", "dmy", "mdy"), 'Write "dmy" for 31.01.2024.')
         if self.schema.where is not None or self.schema.related:
             raise InvalidParameter(
                 "schema", "where, related", "a profile reads the columns of one table as they are", "Leave both out."
             )
-        self.first  # noqa: B018  (refuses what cannot be met)
+        if self.columns is not None or self.names:  # else a session's source will name them
+            self.first  # noqa: B018  (refuses what cannot be met)
 
     def of_source(self, names: Callable[[], tuple[str, ...]]) -> Self:
-        return self if column_names(self.columns, "columns") else replace(self, columns=names())
+        return self if self.columns is not None else replace(self, columns=names())
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns, in order."""
-        return column_names(self.columns, "columns") or tuple(self.schema.columns)
+        return tuple(self.schema.columns) if self.columns is None else column_names(self.columns, "columns")
 
     @cached_property
     def _parts(self) -> tuple[Accounting | None, tuple[Guarantee, ...]]:
@@ -528,6 +525,11 @@ class ProfileQuestion(Question[ProfileRelease]):
     @cached_property
     def first(self) -> Noise:
         """The noise of the first draw."""
+        names, unit = self.names, self.schema.unit.column
+        if unit in names or (not names and unit is None):
+            raise InvalidParameter(
+                "columns", list(names), "must name columns other than the id", 'Pass columns=["age"], for example.'
+            )
         return self._noise(self._parts[1][0], self._moved_first)
 
     def content(self) -> dict[str, Any]:

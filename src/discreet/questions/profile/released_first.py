@@ -142,7 +142,7 @@ class PrivateLimit(Contribution):
 
 def limit_question(limits: PrivateLimit, schema: Schema) -> ProfileQuestion:
     """The question that releases how many rows units have: a profile of no column."""
-    return ProfileQuestion(undeclared(schema), PureDP(limits.epsilon))
+    return ProfileQuestion(undeclared(schema), PureDP(limits.epsilon), columns=())
 
 
 def private_limit(question: Question[Any], schema: Schema) -> PrivateLimit | None:

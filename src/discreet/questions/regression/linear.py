@@ -31,7 +31,7 @@ from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict, mechanism_of
 from discreet.questions.bounded import fractions
 from discreet.questions.covariance import MOST_PARTS, tensor_measurement
-from discreet.questions.question import MODELS, Expected, Forecast, Form, Measurement, column_names
+from discreet.questions.question import MODELS, DeclaredColumns, Expected, Forecast, Form, Measurement, column_names
 from discreet.questions.regression.fit import (
     Coefficient,
     CoefficientsQuestion,
@@ -225,12 +225,18 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
     ((4, 2), 2)
     """
 
+    topic: ClassVar[str] = "Relations"
+    answers: ClassVar[str] = "How does one number change with others, all else equal?"
     ask: ClassVar[str] = "regression"
     meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
     one_step: ClassVar[bool] = False
     forms: ClassVar[Mapping[str, Form]] = {**CoefficientsQuestion.forms, "models": MODELS}
     _: KW_ONLY
     models: Sequence[str | Sequence[str]] = ()
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {**columns.number(), "on": columns.numbers[1:2] or columns.listed[:1]}
 
     def _measured(self) -> Measurement:
         declared = self.schema.column(self.column)

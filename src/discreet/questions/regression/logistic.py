@@ -25,7 +25,7 @@ from discreet.inference.noise import excess_kurtosis
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions.covariance import MOST_PARTS, tensor_measurement
-from discreet.questions.question import Expected, Forecast, Measurement
+from discreet.questions.question import DeclaredColumns, Expected, Forecast, Measurement
 from discreet.questions.regression.fit import (
     Coefficients,
     CoefficientsQuestion,
@@ -268,8 +268,14 @@ class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
     (4,)
     """
 
+    topic: ClassVar[str] = "Relations"
+    answers: ClassVar[str] = "How do the odds of one of two labels change with other columns?"
     ask: ClassVar[str] = "logistic_regression"
     meaning: ClassVar[str] = "How the odds of {subject} go with other columns, by logistic regression."
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"column": columns.with_labels(2, 2), "on": columns.numbers[:1]}
 
     def _measured(self) -> Measurement:
         if isinstance(self.schema.column(self.column), Bounds) or len(self.schema.categories(self.column).labels) != 2:

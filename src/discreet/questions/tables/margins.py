@@ -46,6 +46,7 @@ from discreet.questions.question import (
     UNSAID,
     WEIGHTS,
     WHOLE,
+    DeclaredColumns,
     Forecast,
     Form,
     MeasuredQuestion,
@@ -855,6 +856,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     ('[0, 18)', '[18, 65)', '[65, 120]')
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "Several tables with their margins, in one release in which everything adds up."
     ask: ClassVar[str] = "tables"
     meaning: ClassVar[str] = "How many rows fall into each cell of several tables, which add up."
     part: ClassVar[str] = "cell"
@@ -883,6 +886,11 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     bins: Mapping[str, int | Sequence[float]] | None = None
     presented: bool = True
     contribution: Contribution | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        two = columns.listed[:2]
+        return {"tables": [[one] for one in two] + ([two] if len(two) == 2 else [])}
 
     def columns_read(self) -> tuple[str, ...]:
         return (*self.measurement.by, *self.measurement.columns)

@@ -31,7 +31,15 @@ from discreet.mechanisms.location_noise import AdditiveNoise
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import Clipped, PostProcessed
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
-from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    COLUMNS,
+    UNSAID,
+    DeclaredColumns,
+    Form,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+)
 from discreet.results.answer import Answer
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval, Result, number
@@ -608,6 +616,8 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     (2, 2)
     """
 
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "How many rows have each combination of labels?"
     ask: ClassVar[str] = "table"
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"
@@ -617,6 +627,10 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     guarantee: Guarantee = UNSAID
     _: KW_ONLY
     contribution: Contribution | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"columns": columns.listed[:2]}
 
     def _measured(self) -> Measurement:
         return table_measurement(self, column_names(self.columns, "columns"), self.contribution)

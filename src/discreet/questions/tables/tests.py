@@ -27,10 +27,12 @@ from discreet.questions.question import (
     SHARES,
     UNSAID,
     WHOLE,
+    DeclaredColumns,
     Form,
     MeasuredQuestion,
     Question,
     column_names,
+    first_of,
 )
 from discreet.questions.tables.table import ContingencyTable, TableQuestion, TableRelease
 from discreet.results.answer import Readable
@@ -191,6 +193,8 @@ class TableTest(Question[TestedRelease]):
 class GoodnessOfFitQuestion(TableTest):
     """Test whether the labels of a column have given shares; releases the table and tests it."""
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Do labels occur in the proportions that you expect?"
     ask: ClassVar[str] = "goodness_of_fit"
     meaning: ClassVar[str] = "Whether the shares are those expected."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "probabilities": SHARES, "expected_rows": WHOLE}
@@ -201,6 +205,14 @@ class GoodnessOfFitQuestion(TableTest):
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        found = columns.label()["column"]
+        cells = len(columns.labels.get(found, []))
+        each = round(1 / cells, 3) if cells else 0.0  # three digits; the last one makes them add up to one
+        even = [each] * (cells - 1) + [round(1 - each * (cells - 1), 3)] if cells else []
+        return {"column": found, "probabilities": even}
 
     @property
     def cells_by(self) -> tuple[str, ...]:
@@ -239,6 +251,8 @@ class _TwoWayTest(TableTest):
 class HomogeneityQuestion(_TwoWayTest):
     """Test whether the labels of a column are distributed alike in all groups."""
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Are labels distributed alike in all groups?"
     ask: ClassVar[str] = "homogeneity"
     meaning: ClassVar[str] = "Whether the groups are alike."
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMN, "expected_rows": WHOLE}
@@ -249,6 +263,10 @@ class HomogeneityQuestion(_TwoWayTest):
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"column": first_of(columns.listed), "by": first_of(columns.listed, 1)}
 
     @property
     def cells_by(self) -> tuple[str, ...]:
@@ -262,6 +280,8 @@ class HomogeneityQuestion(_TwoWayTest):
 class IndependenceQuestion(_TwoWayTest):
     """Test whether two columns of labels are independent."""
 
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Are two columns of labels related?"
     ask: ClassVar[str] = "independence"
     meaning: ClassVar[str] = "Whether the two columns are independent."
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
@@ -271,6 +291,10 @@ class IndependenceQuestion(_TwoWayTest):
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {"columns": columns.listed[:2]}
 
     @property
     def cells_by(self) -> tuple[str, ...]:
