@@ -273,7 +273,7 @@ def test_shares_leave_nothing_over(plan):
     for weights in [(1, 1, 1), (1, 2, 4), (3, 1, 1)]:
         text = PLAN.split('[[release]]\nname = "fit"')[0]
         for weight in weights:
-            text = text.replace("ask = ", f"share = {weight}\nask_ = ", 1)
+            text = text.replace("ask = ", f"weight = {weight}\nask_ = ", 1)
         plan.write_text(text.replace("ask_ = ", "ask = "))
         parts = [planned.question.guarantee for planned in PlanFile.read(plan).questions]
         assert compose(*parts) == PureDP(2.0)

@@ -280,7 +280,7 @@ def test_names_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFix
             "columns must be tables",
         ),
         ('[[release]]\nname = "people"\nask = "count"', "", "[release] is missing"),
-        ('ask = "count"', f'ask = "count"\nweight = {10**400}', "share must be a positive number"),
+        ('ask = "count"', f'ask = "count"\nweight = {10**400}', "weight must be a positive number"),
         ('ask = "count"', f'ask = "count"\nexpected_rows = {10**400}', "expected_rows"),
         ('ask = "count"', f"x = {'[' * 5000}{']' * 5000}", "nested too deeply"),
     ],

@@ -52,7 +52,8 @@ NO_RESULTS = {
     ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
     "parts of a result": (
-        "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange NotePart CrossTable Finding Cells View "
+        "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange "
+        "NotePart CrossTable Finding Cells View "
         "ProfiledNumber Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
         "BundledLedger Decision SubModel Term Coefficient LogisticSubModel"
     ),

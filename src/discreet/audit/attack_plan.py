@@ -381,6 +381,7 @@ RELEASES_NOTHING: dict[str, str] = {
     ),
     **dict.fromkeys(("Bands", "Dates", "Formula", "Related", "schema_from_dict"), _DECLARED),
     **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
+    **dict.fromkeys(("Session.by", "Session.where"), "ask the same questions, by groups or of fewer rows"),
     **dict.fromkeys(("Scenario", "ExpectedNumbers", "ExpectedLabels", "Session.rehearsing"), "draws rows from guesses"),
     **dict.fromkeys(("NoiseAware", "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
     **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),

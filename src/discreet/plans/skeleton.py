@@ -104,7 +104,7 @@ def _questions() -> list[str]:
     """What can be asked, in comments."""
     lines = [
         "# What can be asked, with its settings; those in brackets are optional. Every question also takes title,",
-        "# its weight in the division of the budget (or its own epsilon), and limits per person (total, or groups and rows):",
+        "# its weight in the budget (or its own epsilon), and limits per person (total, or groups and rows):",
     ]
     for ask, kind in asked().items():
         words = " ".join(name if required else f"[{name}]" for name, required in kind.settings().items())
