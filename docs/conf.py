@@ -3,7 +3,8 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # mathml.py
+sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, stored_studies.py
+import stored_studies
 
 project = "discreet"
 copyright = "the discreet authors"
@@ -40,7 +41,13 @@ def _with_bars(app, what, name, obj, options, lines):
     lines[:] = [line if "``" in line else _BARS.sub(r"\\|", line) for line in lines]
 
 
+def _with_figures(app):
+    """Figures of studies are not stored: they are drawn from the rows."""
+    stored_studies.draw()
+
+
 def setup(app):
+    app.connect("builder-inited", _with_figures)
     app.connect("autodoc-process-docstring", _with_bars)
     app.connect("source-read", _with_contents)
 

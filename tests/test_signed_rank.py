@@ -1,6 +1,7 @@
 """A test for pairs: its statistic beside scipy, its sensitivity by brute force, size, intervals, refusals."""
 
 import csv
+import gzip
 import itertools
 import json
 from fractions import Fraction
@@ -399,7 +400,9 @@ def test_stored_powers_of_pairs_are_those_of_the_guide_and_at_least_those_of_the
 
 @pytest.mark.parametrize(("part", "words"), [("signed-ranks", "ranks"), ("signs", "signs")])
 def test_the_guide_quotes_the_stored_coverage(part, words):
-    with (ROOT / "docs" / "studies" / "coverage" / f"{part}.csv").open(encoding="utf-8", newline="") as file:
+    with gzip.open(
+        ROOT / "docs" / "studies" / "coverage" / f"{part}.csv.gz", "rt", encoding="utf-8", newline=""
+    ) as file:
         rows = list(csv.DictReader(file))
     noise, population = (
         [float(row[f"{kind}_coverage"]) for row in rows] for kind in ("noise", "population")

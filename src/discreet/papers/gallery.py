@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,7 +11,7 @@ from typing import Any
 from discreet.display import Facts
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Progress, Study, StudyResult, run
-from discreet.papers.study_page import EXACT, exact_claims, markdown_table, part_rows, shown_rows, told
+from discreet.papers.study_page import exact_claims, markdown_table, part_rows, shown_rows, told
 from discreet.papers.verdicts import count_table
 from discreet.publish.page_style import PALETTE
 from discreet.result import Result
@@ -20,8 +19,8 @@ from discreet.result import Result
 __all__ = ["GalleryResult", "run_gallery"]
 
 _LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
-really guarantees, *certified* is what discreet does by default. Differences are named beside each figure. Each study's
-own page has all its figures and tables, and every result lies beside it as CSV.
+really guarantees, *certified* is what discreet does by default. Each study's page has its figures, what they show, and
+the claims of the paper that do not hold. Every result lies beside it as CSV.
 
 Run it again with `discreet reproduce all` (`--quick` for small grids, in minutes). A stopped run resumes where it left
 off, and results depend neither on the order nor on the number of processes: a cell's seed comes from its parameters."""
@@ -125,34 +124,15 @@ def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
 
 
 def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
-    """An index: the first figure of every study, and its parts with what became of the paper's claims."""
+    """An index: the first figure of every study, and its page."""
     sections = ["# Reproduction gallery\n", f"{lead}\n"]
     for study, result in studies:
         page = f"{study.paper}/{result.page.name}"
-        sections += [f"## {study.title}\n", f"{study.introduction.strip()}\n"]
+        sections.append(f"## {study.title}\n")
         drawn = [one for part in study.parts for one in _drawn(part, result)]
         sections += [f"![{figure.title}]({study.paper}/{path.name})\n" for figure, path in drawn[:1]]
-        sections += [f"[The whole study]({page}): {len(drawn)} figures.\n", _contents(study, result, page)]
+        sections.append(f"[The whole study]({page}): {len(drawn)} figures.\n")
     return "\n".join(sections)
-
-
-def _contents(study: Study, result: StudyResult, page: str) -> str:
-    """The parts of a study's page, with the verdicts on the claims of each, as a markdown table."""
-    parts: list[tuple[str, str | None]] = [(part.title, part.name) for part in study.parts]
-    if not result.decisions:
-        return "\n".join(f"- {_link(title, page)}" for title, _ in parts) + "\n"
-    if any(one.claim.part is None for one in result.decisions):
-        parts.append((EXACT, None))
-    return count_table(
-        {_link(title, page): [one for one in result.decisions if one.claim.part == name] for title, name in parts},
-        of="part",
-    )
-
-
-def _link(title: str, page: str) -> str:
-    """A link to a heading of a page, named as GitHub and the site name it."""
-    anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-    return f"[{title}]({page}#{anchor})"
 
 
 _STYLE = """

@@ -1,4 +1,4 @@
-"""Page: a study's results as markdown, each part beside what the paper reports."""
+"""Page: a study's figures and verdicts as markdown, each part beside what the paper reports; rows stay in its files."""
 
 from __future__ import annotations
 
@@ -6,45 +6,53 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from discreet.papers.figure import Figure
 from discreet.papers.paper_claim import Claim, Decision
 from discreet.papers.study import Part, Row, Study
 from discreet.papers.verdicts import claims_table
 
-__all__ = ["EXACT", "exact_claims", "markdown_table", "part_rows", "shown_rows", "told", "write_page"]
+__all__ = ["EXACT", "exact_claims", "markdown_table", "part_rows", "save_figures", "shown_rows", "told", "write_page"]
 
 EXACT = "Theorems, formulas and constants"
 """The heading of claims that need no run."""
 
-_MOST_ROWS = 25
+_MOST_ROWS = 12
 """A longer table is thinned on the page; the CSV file has every result."""
 _NOTHING = 1e-12
 """What is left of a sum that cancels."""
 
 
 def write_page(
-    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], decisions: Sequence[Decision], page: Path,
-    *, quick: bool, seed: int,
+    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], decisions: Sequence[Decision],
+    tables: Mapping[str, Path], page: Path, *, quick: bool, seed: int,
 ) -> tuple[Path, ...]:  # fmt: skip
-    """Write the page, and the figures beside it; return the paths of the figures."""
+    """Write the page, and the figures beside it; return the paths of the figures.
+
+    A page of one part shows a table of its rows. A longer page has figures and verdicts, and links the rows.
+    """
     figures: list[Path] = []
     sections = [f"# {study.title}\n", study.introduction.strip() + "\n"]
     size = "the small grid of `--quick`" if quick else "the full grid"
     sections.append(f"Run on {size} with seed {seed}.\n")
     for part in parts:
-        table = part_rows(part, rows[part.name])
-        sections.append(f"## {part.title}\n")
-        for figure in part.figures:
-            saved = figure.save(table, page.parent)
-            if saved is not None:
-                figures.append(saved)
-                sections.append(_figure(figure, saved.name))
+        saved = save_figures(part, rows[part.name], page.parent)
+        figures += saved.values()
+        sections += [f"## {part.title}\n", *_figures(part, saved)]
         sections += told(study, part, rows[part.name], decisions, quick=quick)
-        shown, words = shown_rows(part, table)
-        sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
+        name, words = tables[part.name].name, "Every result:"
+        if len(parts) == 1:
+            shown, words = shown_rows(part, part_rows(part, rows[part.name]))
+            sections.append(markdown_table(shown))
+        sections.append(f"{words} [`{name}`]({name})\n")
     sections += exact_claims(decisions, "##")
     page.write_text("\n".join(sections), encoding="utf-8")
     return tuple(figures)
+
+
+def save_figures(part: Part, rows: list[Row], folder: Path) -> dict[str, Path]:
+    """Draw a part's figures from its rows; those that were drawn, by name."""
+    table = part_rows(part, rows) if part.figures else []
+    saved = {figure.name: figure.save(table, folder) for figure in part.figures}
+    return {name: path for name, path in saved.items() if path is not None}
 
 
 def told(study: Study, part: Part, rows: list[Row], decisions: Sequence[Decision], *, quick: bool) -> list[str]:
@@ -70,9 +78,17 @@ def _listed(claims: Sequence[Claim]) -> str:
     return "\n".join([*lines, *(f"- {claim.place}: {claim.claim}" for claim in claims)]) + "\n"
 
 
-def _figure(figure: Figure, path: str) -> str:
-    """A figure and its caption as markdown."""
-    return f"![{figure.title}]({path})\n\n*{figure.caption()}*\n"
+def _figures(part: Part, saved: Mapping[str, Path]) -> list[str]:
+    """Figures as markdown. A caption that says of a figure what the one before it says is shortened to the title."""
+    sections, before = [], ""
+    for figure in part.figures:
+        if figure.name in saved:
+            caption = figure.caption()
+            drawn = caption.removeprefix(figure.title)
+            shown = f"{figure.title}." if drawn == before else caption
+            sections.append(f"![{figure.name}]({saved[figure.name].name})\n\n*{shown}*\n")
+            before = drawn
+    return sections
 
 
 def part_rows(part: Part, rows: list[Row]) -> list[Row]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from discreet.core.errors import InvalidParameter
 from discreet.display import Facts
-from discreet.papers.paper_claim import VERDICTS, Decision
+from discreet.papers.paper_claim import HOLDS, VERDICTS, Decision
 from discreet.papers.study import Row, Study, decide, stored_rows
 from discreet.result import Result
 
@@ -64,11 +64,20 @@ def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
 
 
 def claims_table(decisions: Sequence[Decision]) -> str:
-    """Claims beside what was found, as a markdown table."""
-    lines = ["| place | the paper says | found here | verdict |", "|---|---|---|---|"]
+    """Claims that do not hold or stay open beside what was found, as a markdown table; how many others hold."""
+    lines = []
+    holding = sum(one.verdict == HOLDS for one in decisions)
+    if holding < len(decisions):
+        lines += ["| place | the paper says | found here | verdict |", "|---|---|---|---|"]
     for one in decisions:
-        cells = (one.claim.place, one.claim.claim, one.figures(), f"**{one.verdict}**")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        if one.verdict != HOLDS:
+            cells = (one.claim.place, one.claim.claim, one.figures(), f"**{one.verdict}**")
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    if lines:
+        lines.append("")
+    if holding:
+        other = "Other claims" if lines else "Claims"
+        lines.append(f"{other} of the paper that hold: {holding}. `discreet reproduce claims` lists them.")
     return "\n".join(lines) + "\n"
 
 
