@@ -79,15 +79,16 @@ def _listed(claims: Sequence[Claim]) -> str:
 
 
 def _figures(part: Part, saved: Mapping[str, Path]) -> list[str]:
-    """Figures as markdown. A caption that says of a figure what the one before it says is shortened to the title."""
-    sections, before = [], ""
+    """Figures as markdown. A caption that says what an earlier one of the part says is shortened to the title."""
+    sections: list[str] = []
+    before: set[str] = set()
     for figure in part.figures:
         if figure.name in saved:
             caption = figure.caption()
             drawn = caption.removeprefix(figure.title)
-            shown = f"{figure.title}." if drawn == before else caption
+            shown = f"{figure.title}." if drawn in before else caption
             sections.append(f"![{figure.name}]({saved[figure.name].name})\n\n*{shown}*\n")
-            before = drawn
+            before.add(drawn)
     return sections
 
 
