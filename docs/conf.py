@@ -24,7 +24,7 @@ autodoc_member_order = "bysource"
 add_module_names = False
 napoleon_google_docstring = False
 napoleon_custom_sections = ["Guarantee"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "decisions"]
 
 
 def _with_contents(app, docname, source):

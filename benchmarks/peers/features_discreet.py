@@ -324,7 +324,7 @@ probing.tell(
         "groups": groups,
         "bounds": bounds,
         "joins": joins,
-        "engines": lambda: ("DuckDB, Spark, others through ibis", "") if mean() else no(),
+        "engines": lambda: ("DuckDB, Spark", "") if mean() else no(),
         "planning": planned,
         "noise interval": noise_interval,
         "population interval": population,
