@@ -43,7 +43,9 @@ def tables() -> dict[str, str]:
         "accuracy": accuracy.table(peer.stored("accuracy")),
         "reasons": "\n".join(reasons()),
         "short": features.table(found, features.SHORT),
-        **{heading: features.table(found, rows) for heading, rows in features.ROWS.items()},
+        "features": features.table(
+            found, {k: v for rows in features.ROWS.values() for k, v in rows.items()}, brief=True
+        ),
         "regression": regression.table(results("regression"), people=(5_000,)),
         "power": power(),
         "bounds": private_bounds.table(),

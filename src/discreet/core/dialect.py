@@ -24,7 +24,7 @@ class Dialect:
     r"""How a CSV file is written.
 
     A file that does not follow its dialect is refused as a whole, before anything is spent. Inside a file that does,
-    every value has a meaning (``docs/proofs/reading.md``).
+    every value has a meaning (``docs/proofs/rows.md``).
 
     Parameters
     ----------

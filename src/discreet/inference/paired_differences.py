@@ -29,7 +29,7 @@ __all__ = [
 #
 # A pair scores the sign of its difference, or that sign times the rank of its size. The sum of all scores is released
 # as
-# a *balance*, which one row moves by at most one whatever the other rows are: see ``docs/proofs/signed_ranks.md``.
+# a *balance*, which one row moves by at most one whatever the other rows are: see ``docs/proofs/tests.md``.
 
 
 Array = NDArray[np.float64]

@@ -30,13 +30,15 @@ def write_page(
     A page of one part shows a table of its rows. A longer page has figures and verdicts, and links the rows.
     """
     figures: list[Path] = []
+    captions: set[str] = set()
     sections = [f"# {study.title}\n", study.introduction.strip() + "\n"]
     size = "the small grid of `--quick`" if quick else "the full grid"
-    sections.append(f"Run on {size} with seed {seed}.\n")
+    lists = " `discreet reproduce claims` lists every claim of the paper, with its verdict." if decisions else ""
+    sections.append(f"Run on {size} with seed {seed}.{lists}\n")
     for part in parts:
         saved = save_figures(part, rows[part.name], page.parent)
         figures += saved.values()
-        sections += [f"## {part.title}\n", *_figures(part, saved)]
+        sections += [f"## {part.title}\n", *_figures(part, saved, captions)]
         sections += told(study, part, rows[part.name], decisions, quick=quick)
         name, words = tables[part.name].name, "Every result:"
         if len(parts) == 1:
@@ -78,16 +80,15 @@ def _listed(claims: Sequence[Claim]) -> str:
     return "\n".join([*lines, *(f"- {claim.place}: {claim.claim}" for claim in claims)]) + "\n"
 
 
-def _figures(part: Part, saved: Mapping[str, Path]) -> list[str]:
-    """Figures as markdown. A caption that says what an earlier one of the part says is shortened to the title."""
+def _figures(part: Part, saved: Mapping[str, Path], before: set[str]) -> list[str]:
+    """Figures as markdown. A caption that says what one ``before`` it on the page says is shortened to the title."""
     sections: list[str] = []
-    before: set[str] = set()
     for figure in part.figures:
         if figure.name in saved:
             caption = figure.caption()
             drawn = caption.removeprefix(figure.title)
             shown = f"{figure.title}." if drawn in before else caption
-            sections.append(f"![{figure.name}]({saved[figure.name].name})\n\n*{shown}*\n")
+            sections.append(f"![]({saved[figure.name].name})\n\n*{shown}*\n")
             before.add(drawn)
     return sections
 

@@ -63,21 +63,22 @@ def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
     return rows
 
 
+_MOST_CLAIMS = 12
+"""A longer table of claims is cut on a page; the command lists all of them."""
+
+
 def claims_table(decisions: Sequence[Decision]) -> str:
-    """Claims that do not hold or stay open beside what was found, as a markdown table; how many others hold."""
-    lines = []
-    holding = sum(one.verdict == HOLDS for one in decisions)
-    if holding < len(decisions):
-        lines += ["| place | the paper says | found here | verdict |", "|---|---|---|---|"]
-    for one in decisions:
-        if one.verdict != HOLDS:
-            cells = (one.claim.place, one.claim.claim, one.figures(), f"**{one.verdict}**")
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    if lines:
-        lines.append("")
-    if holding:
-        other = "Other claims" if lines else "Claims"
-        lines.append(f"{other} of the paper that hold: {holding}. `discreet reproduce claims` lists them.")
+    """How many claims hold, and the first of the others beside what was found, as markdown."""
+    others = [one for one in decisions if one.verdict != HOLDS]
+    tally = f"Claims that hold: {len(decisions) - len(others)} of {len(decisions)}."
+    if len(others) > _MOST_CLAIMS:
+        tally += f" The first {_MOST_CLAIMS} of the others:"
+    if not others:
+        return f"{tally}\n"
+    lines = [f"{tally}\n", "| place | the paper says | found here | verdict |", "|---|---|---|---|"]
+    for one in others[:_MOST_CLAIMS]:
+        cells = (one.claim.place, one.claim.claim, one.figures(), f"**{one.verdict}**")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 

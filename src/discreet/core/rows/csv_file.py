@@ -1,4 +1,4 @@
-"""CSV files: decode, check, split; every field stays text. What each step means: ``docs/proofs/reading.md``.
+"""CSV files: decode, check, split; every field stays text. What each step means: ``docs/proofs/rows.md``.
 
 Quotes are what makes CSV hard. In a well-formed file they alternate: the first opens a field, the second closes it
 or is the first of a doubled quote, and so on. A character is therefore inside quotes exactly where an odd number of

@@ -2,7 +2,7 @@
 
 A frame's column may be stored as numbers, or as objects because of one text in somebody else's row. The meaning of a
 value must not depend on that, so objects become the text that means the same as the value would in a column of its
-own kind (``docs/proofs/reading.md``).
+own kind (``docs/proofs/rows.md``).
 """
 
 from __future__ import annotations

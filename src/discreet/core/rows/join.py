@@ -1,4 +1,4 @@
-"""Join: the rows of a unit meet its rows in other tables. Proof: ``docs/proofs/joins.md``."""
+"""Join: the rows of a unit meet its rows in other tables. Proof: ``docs/proofs/rows.md``."""
 
 from __future__ import annotations
 

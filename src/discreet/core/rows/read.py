@@ -1,7 +1,7 @@
 """Reading: rows on an engine, and how frames and files become such rows.
 
 Nothing is guessed: the dialect of a file is declared, and the meaning of a value depends on that value alone
-(``docs/proofs/reading.md``).
+(``docs/proofs/rows.md``).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class BoundaryInflatedLaplace(Mechanism):
     ---------
     That of Laplace noise of the same scale, by post-processing; for a scalar it is tight with Δ replaced by
     min(Δ, u − l), since a clamped output tells as much about a truth inside the domain as the unclamped one. Any
-    neighbour relation that Δ has. Proof: ``docs/proofs/boundary_inflated.md``.
+    neighbour relation that Δ has. Proof: ``docs/proofs/bounded_laplace.md``.
 
     Examples
     --------

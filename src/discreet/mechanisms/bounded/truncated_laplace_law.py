@@ -161,7 +161,7 @@ def truncated_laplace_interval(
 
     A truth is kept where the value lies in the shortest region that holds it with probability ``level``, the points
     within d(truth) of the truth. The coverage is exactly ``level`` at every truth, the bounds included, and the
-    interval always holds the value itself. Proof: ``docs/proofs/law_inversion.md``.
+    interval always holds the value itself. Proof: ``docs/proofs/population_intervals.md``.
     """
     points, half = np.asarray(value, dtype=float), np.asarray(grid, dtype=float) / 2
     low_end, high_end = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)

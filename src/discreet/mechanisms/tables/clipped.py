@@ -30,7 +30,7 @@ class Clipped(PostProcessed):
     Guarantee
     ---------
     That of the mechanism inside: clipping is post-processing, and never takes the output away from the truth
-    (lee2022, Proposition 8). Proof: ``docs/proofs/simplex_projection.md``.
+    (lee2022, Proposition 8). Proof: ``docs/proofs/table_noise.md``.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Clipping: moving a noisy table to the nearest possible one, which is post-processing and never costs accuracy.
 
-Proof that each of them dominates what it is given: ``docs/proofs/simplex_projection.md``.
+Proof that each of them dominates what it is given: ``docs/proofs/table_noise.md``.
 """
 
 from __future__ import annotations

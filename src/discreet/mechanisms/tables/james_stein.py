@@ -27,7 +27,7 @@ __all__ = ["JamesSteinGaussian", "Target", "Towards", "james_stein_risk", "shrun
 
 # ---- Shrinkage: James-Stein estimators of noisy tables, and their exact mean squared error
 #
-# Formulas and proofs: ``docs/proofs/james_stein.md``.
+# Formulas and proofs: ``docs/proofs/table_noise.md``.
 
 
 Array = NDArray[np.float64]
@@ -168,7 +168,7 @@ class JamesSteinGaussian(PostProcessed):
     ---------
     With μ = Δ₂/σ it is μ-GDP, and has every other guarantee of `Gaussian`: shrinkage is post-processing (lee2022,
     Theorems 4 to 6). The rank-deficient form publishes the exact total, and is refused where that is private. Proofs:
-    ``docs/proofs/james_stein.md`` and ``docs/proofs/rank_deficient.md``.
+    ``docs/proofs/table_noise.md`` and ``docs/proofs/table_noise.md``.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class RankDeficientGaussian(PostProcessed):
     ---------
     With μ = Δ₂/σ it is μ-GDP, tight, and has every other guarantee of `Gaussian` (lee2022, Theorem 2). The exact total
     may only be read from the data under replace-one neighbours, where it is public; otherwise it must be given. Proof:
-    ``docs/proofs/rank_deficient.md``.
+    ``docs/proofs/table_noise.md``.
 
     Parameters
     ----------
