@@ -40,7 +40,7 @@ def tables() -> dict[str, str]:
     found = peer.stored("features")
     return {
         "speed": compare.table(peer.stored("compare")["figures"]),
-        "accuracy": accuracy.table(peer.stored("accuracy")),
+        "accuracy": accuracy.table(peer.stored("accuracy"), accuracy.SHOWN),
         "reasons": "\n".join(reasons()),
         "short": features.table(found, features.SHORT),
         "features": features.table(

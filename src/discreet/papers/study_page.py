@@ -81,15 +81,18 @@ def _listed(claims: Sequence[Claim]) -> str:
 
 
 def _figures(part: Part, saved: Mapping[str, Path], before: set[str]) -> list[str]:
-    """Figures as markdown. A caption that says what one ``before`` it on the page says is shortened to the title."""
+    """Figures as markdown. What a caption ``before`` says of axes, lines and panels is not said again on the page."""
     sections: list[str] = []
     for figure in part.figures:
         if figure.name in saved:
             caption = figure.caption()
-            drawn = caption.removeprefix(figure.title)
-            shown = f"{figure.title}." if drawn in before else caption
-            sections.append(f"![]({saved[figure.name].name})\n\n*{shown}*\n")
-            before.add(drawn)
+            drawn, _, how = caption.removeprefix(figure.title).partition(" against ")
+            if drawn + how in before:
+                caption = f"{figure.title}."
+            elif how and how in before:
+                caption = f"{figure.title}{drawn}."
+            sections.append(f"![]({saved[figure.name].name})\n\n*{caption}*\n")
+            before |= {drawn + how, how}
     return sections
 
 
