@@ -1,7 +1,7 @@
 """The Laplace mechanism: its law, its exact privacy curve, its calibration.
 
 A scale is a float that the sampler uses as it stands, so its binary value counts; a guarantee is the decimal it prints
-as. Proofs: ``docs/proofs/laplace.md``, ``docs/proofs/laplace.md``.
+as. Proofs: ``docs/proofs/laplace.md``.
 """
 
 from __future__ import annotations
@@ -410,7 +410,7 @@ class Laplace(AdditiveNoise):
     With t = Δ₁/b it is t-DP, (ε, 1 − e^{(ε−t)/2})-DP for every ε < t, −2Φ⁻¹(e^{−t/2}/2)-GDP and
     (t + e^{−t} − 1)-zCDP, in any dimension and for the neighbour relation of Δ₁. All four are tight for a change
     of one coordinate; where a record is known to move several coordinates (``Sensitivity(moves=…)``) the last
-    three are smaller, and computed so. Proofs: ``docs/proofs/laplace.md`` and ``docs/proofs/laplace.md``.
+    three are smaller, and computed so. Proofs: ``docs/proofs/laplace.md``.
 
     Examples
     --------

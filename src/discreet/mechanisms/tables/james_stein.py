@@ -168,7 +168,7 @@ class JamesSteinGaussian(PostProcessed):
     ---------
     With μ = Δ₂/σ it is μ-GDP, and has every other guarantee of `Gaussian`: shrinkage is post-processing (lee2022,
     Theorems 4 to 6). The rank-deficient form publishes the exact total, and is refused where that is private. Proofs:
-    ``docs/proofs/table_noise.md`` and ``docs/proofs/table_noise.md``.
+    ``docs/proofs/table_noise.md``.
 
     Parameters
     ----------

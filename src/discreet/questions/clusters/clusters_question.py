@@ -31,7 +31,7 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
 
     Guarantee
     ---------
-    That of the model: ``docs/proofs/clustering.md`` and ``docs/proofs/clustering.md``, for added and removed rows.
+    That of the model: ``docs/proofs/clustering.md``, for added and removed rows.
     """
 
     ask: ClassVar[str] = "clusters"
