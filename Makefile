@@ -72,8 +72,9 @@ claims: install ## Decide the papers' claims again from the stored runs, and shi
 	$(BIN)/discreet reproduce all --out docs/studies --data docs/studies
 	$(BIN)/discreet reproduce claims --out docs/studies --data docs/studies --json > claims.new
 	mv claims.new src/discreet/papers/data/claims.json
+	$(BIN)/python docs/stored_studies.py
 
-docs: install ## Build the documentation into docs/_build/html
+docs: install ## Draw the figures of the studies and build the documentation into docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build/html
 
 pictures: install ## Draw the pictures of the README again

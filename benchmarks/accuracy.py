@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from statistics import NormalDist
 from typing import Any
 
@@ -158,10 +159,18 @@ def figure(answer: dict[str, Any], exact: Any, grid: float | None) -> dict[str, 
     return {"call": answer["call"], "rmse": float(np.sqrt(np.mean(errors**2))), "values": int(errors.size)}
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
+SHOWN = (
+    "count", "sum", "mean", "variance", "sampled median", "tied median", "difference", "histogram", "table", "answers",
+    "public mean", "public variance",
+)  # fmt: skip
+"""Tasks that the comparison page shows."""
+
+
+def table(found: dict[str, dict[str, Any]], tasks: Iterable[str] = tuple(TASKS)) -> str:
     """Errors, and in brackets how many times discreet's they are, where that is not chance."""
     lines = ["| | " + " | ".join(found) + " |", "|---|" + "---:|" * len(found)]
-    for key, words in TASKS.items():
+    for key in tasks:
+        words = TASKS[key]
         figures = [one["tasks"].get(key) for one in found.values()]
         own = found.get("discreet", {"tasks": {}})["tasks"].get(key)
         lines.append(f"| {words} | " + " | ".join(_cell(one, own) for one in figures) + " |")

@@ -91,7 +91,7 @@ def measured(kind: str) -> list[dict[str, Any]]:
 
 
 def table_row(found: dict[str, Any]) -> str:
-    """A row of the table in ``docs/howto/profile.md``."""
+    """A row of the table that is printed."""
     times = f"{found['plain (s)']:.2f} s | {found['first (s)']:.2f} s | {found['first / plain']:.1f}"
     return f"| {found['file']} | {found['question']} | {times} | {found['second (s)']:.2f} s |"
 

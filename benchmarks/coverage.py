@@ -1,29 +1,27 @@
-"""Coverage of population intervals: the study behind `docs/studies/coverage.md`, with its targets.
+"""Coverage of population intervals: the study behind `docs/studies/coverage/coverage.md`, with its targets.
 
 ``python benchmarks/coverage.py [--quick] [DIRECTORY]`` computes what is missing in the directory and prints a table.
 """
 
 from __future__ import annotations
 
-import csv
 import statistics
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from discreet.papers import run
 from discreet.papers.coverage import STUDY
 from discreet.papers.coverage_cells import LEAST
-from discreet.papers.study import Progress
+from discreet.papers.study import Progress, Row
 
 HERE = Path(__file__).parent
 
 
-def lines(tables: dict[str, Path]) -> list[str]:
-    """One line a statistic: the least coverage over its settings beside the target, and the median width."""
+def lines(tables: Mapping[str, list[Row]]) -> list[str]:
+    """One line per statistic: the least coverage over its settings beside the target, and the median width."""
     shown = [f"{'statistic':<18} {'settings':>8} {'least':>7} {'width':>7}  target        met"]
-    for name, path in tables.items():
-        with path.open(encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+    for name, rows in tables.items():
         least = min(float(row["coverage"]) for row in rows)
         ample = [row for row in rows if int(row["n"]) >= 1000 and float(row["budget"]) >= 1 and row["width_ratio"]]
         width = statistics.median(float(row["width_ratio"]) for row in ample)
@@ -43,7 +41,7 @@ def main() -> None:
     out = Path(arguments[0]) if arguments else HERE / "results" / "coverage"
     result = run(STUDY, out, quick="--quick" in sys.argv, progress=_progress)
     print(file=sys.stderr)
-    print("\n".join(lines(result.tables)))
+    print("\n".join(lines(result.rows)))
 
 
 if __name__ == "__main__":

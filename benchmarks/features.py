@@ -59,10 +59,10 @@ ROWS = {
     },
 }
 
+EVERY = {key: words for rows in ROWS.values() for key, words in rows.items()}
 SHORT = {
     key: words
-    for rows in ROWS.values()
-    for key, words in rows.items()
+    for key, words in EVERY.items()
     if key
     in (
         "models",
@@ -93,18 +93,18 @@ def measure() -> dict[str, dict[str, Any]]:
     return {name: found[name] for name in SCRIPTS if name in found}
 
 
-def table(found: dict[str, dict[str, Any]], rows: dict[str, str]) -> str:
-    """Some of the features as markdown."""
+def table(found: dict[str, dict[str, Any]], rows: dict[str, str], *, brief: bool = False) -> str:
+    """Some of the features as markdown; ``brief`` leaves out what qualifies a verdict."""
     lines = ["| | " + " | ".join(found) + " |", "|---|" + "---|" * len(found)]
     for key, words in rows.items():
-        lines.append(f"| {words} | " + " | ".join(cell(one["features"][key]) for one in found.values()) + " |")
+        lines.append(f"| {words} | " + " | ".join(cell(one["features"][key], brief) for one in found.values()) + " |")
     return "\n".join(lines)
 
 
-def cell(answer: dict[str, str]) -> str:
+def cell(answer: dict[str, str], brief: bool = False) -> str:
     """A verdict with its words."""
     verdict, words = answer["verdict"], answer["words"]
-    if not words:
+    if not words or brief:
         return verdict
     return f"{verdict}: {words}" if verdict in ("yes", "partly", "no") else f"{verdict} ({words})"
 

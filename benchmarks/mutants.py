@@ -32,7 +32,6 @@ from discreet.audit.run import RECOMPUTING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from mutant_judge import OPEN, UNDECIDED, Item, Judge, Map, share_out
-from mutant_page import page
 from mutation import SOURCE, Index, Mutant, all_mutants, index_of_functions, plant, sampled
 
 ROOT = SOURCE.parent.parent
@@ -317,7 +316,6 @@ def main() -> None:
             with_tests(options.tests, lambda tests: run.ask("tests", tests, options.seconds[1], LONGEST[1]))
     found = report(chosen, run.known(), len(every), options.seed)
     options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    options.out.with_suffix(".md").write_text(page(found, options.seconds))
     print(json.dumps({name: value for name, value in found.items() if name != "list"}, indent=1))
 
 

@@ -1,7 +1,7 @@
 """How well rehearsals hold: every question rehearsed on a scenario, and answered through the door on other rows of it.
 
-Run ``python benchmarks/planned_errors.py``; it stores ``results/planned_errors.json`` and fills the table of
-``docs/explanation/planned_errors.md``. A question takes up to a minute.
+Run ``python benchmarks/planned_errors.py``; it stores ``results/planned_errors.json``. A question takes up to a
+minute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from discreet.questions import MeasuredQuestion, asked
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "benchmarks" / "results" / "planned_errors.json"
-PAGE = ROOT / "docs" / "explanation" / "planned_errors.md"
 SCHEMA = Schema(
     columns={
         "arm": Categories(["old", "new"]),
@@ -129,33 +128,6 @@ def compared(name: str, repeats: int) -> list[dict[str, Any]]:
     return rows
 
 
-def ratio(planned: float | None, found: float | None) -> str:
-    """The ratio of two figures for the table."""
-    return "" if planned is None or not found else f"{planned / found:.2f}"
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """The table of the page."""
-    lines = [
-        "| question | of | planned | realised | ratio | width of noise, of population interval | power |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        known = f"{ratio(row['planned'], row['realised'])} ± {row['ratio_error']:.2f}" if row["realised"] else ""
-        widths = ", ".join(filter(None, (ratio(*row["noise_width"]), ratio(*row["population_width"]))))
-        power = "" if row["power"] is None else "{:.0%}, {:.0%}".format(*row["power"])
-        shown = f"{row['planned']:.4g} | {row['realised']:.4g} | {known} | {widths} | {power}"
-        lines.append(f"| `{row['ask']}` | {row['measure']} | {shown} |")
-    return "\n".join(lines)
-
-
-def filled(text: str, rows: list[dict[str, Any]]) -> str:
-    """The page with the table of stored rows."""
-    before, rest = text.split("<!-- rehearsals -->\n")
-    after = rest.split("<!-- end -->\n", 1)[1]
-    return f"{before}<!-- rehearsals -->\n{table(rows)}\n<!-- end -->\n{after}"
-
-
 def main() -> None:
     """Measure, store and show."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -169,7 +141,6 @@ def main() -> None:
         ordered = sorted(stored, key=lambda row: list(ASKED).index(row["ask"]))
         STORED.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         print(name, flush=True)
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), ordered), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
     python benchmarks/private_bounds.py figures    # shares of repeats in which bounds hold and are narrow
     python benchmarks/private_bounds.py curve      # the same over the number of people
     python benchmarks/private_bounds.py mean       # a mean income with private and with known bounds
-    python benchmarks/private_bounds.py page       # the stored tables into docs/howto/profile.md
 
 Repeats draw noise on exact histograms, by the question's own code. Figures are kept in `results/private_bounds.json`.
 """
@@ -11,7 +10,6 @@ Repeats draw noise on exact histograms, by the question's own code. Figures are 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +26,6 @@ from discreet.questions.profile.question import Counting, ProfileQuestion, Profi
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "benchmarks" / "results" / "private_bounds.json"
-PAGE = ROOT / "docs" / "howto" / "profile.md"
 REPEATS = 200
 PEOPLE = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 50_000)
 DATES = ("born", "entered")
@@ -252,55 +249,15 @@ def _words(spent: Guarantee) -> str:
     return "ε = 1" if isinstance(spent, PureDP) else "ε = 1, δ = 10⁻⁶"
 
 
-def tables() -> dict[str, str]:
-    """The tables of the page, from what is stored."""
-    found = stored()
-    rows = [
-        f"| {row['people']:,} | {row['guarantee']} | {row['held']:.0%} | {row['times']:g} times {row['span'][0]:.1%} "
-        f"to {row['span'][1]:.1%} | {row['right']:.1f} of 20 | {row['in 19 or more']:.0%} |"
-        for row in found["figures"]["rows"]
-    ]
-    head = "| people | guarantee | must hold | at most as wide as | columns right | repeats with 19 or more right |"
-    over = found["curve"]["right"]
+def table() -> str:
+    """How many of 20 columns have good bounds, by the number of people."""
+    over = stored()["curve"]["right"]
     lines = [f"| {name} | {' | '.join(f'{right:.1f}' for right in one.values())} |" for name, one in over.items()]
     sizes = " | ".join(f"{n:,}" for n in PEOPLE)
-    means = [f"| {row['part']:.0%} | {row['held']:.1%} | {row['times']:.2f} |" for row in found["mean"]["rows"]]
-    return {
-        "figures": "\n".join([head, "|---" * 6 + "|", *rows]),
-        "curve": "\n".join([f"| people | {sizes} |", "|---" * (1 + len(PEOPLE)) + "|", *lines]),
-        "mean": "\n".join([
-            "| part of ε for bounds | they hold | RMSE, times that with the best bounds |", "|---" * 3 + "|", *means,
-        ]),
-        "beside": beside(found["beside"]["libraries"]),
-    }  # fmt: skip
+    return "\n".join([f"| people | {sizes} |", "|---" * (1 + len(PEOPLE)) + "|", *lines])
 
 
-def beside(libraries: dict[str, dict[str, float]]) -> str:
-    """What each library's bounds hold, how wide they are, and how long they took."""
-    head = "| | values held | hold 95 % | width | hold 95 %, at most twice as wide | seconds |"
-    rows = [
-        f"| {name} | {one['held']:.1%} | {one['all']:.0%} | {one['width']:.3g} | {one['right']:.0%} "
-        f"| {one['seconds']:,.1f} |"
-        for name, one in libraries.items()
-    ]
-    return "\n".join([head, "|---" * 6 + "|", *rows])
-
-
-def filled(text: str) -> str:
-    """The page with its tables replaced by what is stored."""
-
-    def table(mark: re.Match[str]) -> str:
-        return f"<!-- table: {mark[1]} -->\n\n{tables()[mark[1]]}\n\n<!-- end -->"
-
-    return re.sub(r"<!-- table: ([^>]+) -->.*?<!-- end -->", table, text, flags=re.DOTALL)
-
-
-def page() -> None:
-    """Rewrite the page."""
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-RUNS: dict[str, Callable[..., None]] = {"figures": figures, "curve": curve, "mean": mean, "page": page}
+RUNS: dict[str, Callable[..., None]] = {"figures": figures, "curve": curve, "mean": mean}
 
 if __name__ == "__main__":
     RUNS[sys.argv[1]](*(int(word) for word in sys.argv[2:]))

@@ -99,7 +99,7 @@ def run(kind: str, rows: int, columns: int) -> dict[str, Any]:
 
 
 def table_row(found: dict[str, Any]) -> str:
-    """A row of the table in ``docs/howto/profile.md``."""
+    """A row of the table that is printed."""
     plain, size = found["plain, processor (s)"], f"{found['rows']:,} | {found['columns']}"
     took = found["profile, processor (s)"]
     return f"| {found['source']} | {size} | {plain:.2f} s | {took:.2f} s | {took / plain:.1f} |"

@@ -138,11 +138,11 @@ def at_scale(rows: int = 2_000_000, numbers: int = 8) -> dict[str, float]:
     return {"session": own, "plain sums": time.perf_counter() - start}
 
 
-def table(stored: dict[str, Any], guarantee: str = "ε = 1") -> str:
+def table(stored: dict[str, Any], guarantee: str = "ε = 1", people: tuple[int, ...] = (1_000, 5_000, 50_000)) -> str:
     """What is stored of a guarantee: median and range over the slopes, the least coverage, and the median width."""
     lines = ["| outcome on | people | noise | its range | covered | width |", "|---|---|---|---|---|---|"]
     for words, models in (("hours", ADULT), ("income", ACS)):
-        for on, n in product(models, (1_000, 5_000, 50_000)):
+        for on, n in product(models, people):
             one = stored.get(f"{words} on {', '.join(on)}, {n:,} people, {guarantee}")
             if one is not None:
                 noise, width = one["noise over sampling"], np.median(one["width over 3.92 sampling errors"])

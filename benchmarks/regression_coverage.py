@@ -3,15 +3,14 @@
 ``python benchmarks/regression_coverage.py seconds repeats [part of a name …]`` brings the cells whose names have all of
 these parts to so many repeats, those with the fewest first, until the time is over. Fix the number of repeats before
 looking at figures. Every slope counts, and for several numbers the slope of a model on the first alone. An interval
-without an end is a refusal; it holds the truth, and is counted apart too. ``--page`` puts what is stored into the
-documentation; ``--slopes`` finds the slopes of the populations again.
+without an end is a refusal; it holds the truth, and is counted apart too. ``--slopes`` finds the slopes of the
+populations again.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Callable, Collection
@@ -33,7 +32,6 @@ from regression_releases import Simulation
 Array = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results" / "regression_coverage.json"
 SLOPES_FOUND = RESULTS.with_name("regression_slopes.json")
-PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "regression_coverage.md"
 SLOPES = np.array([0.25, -0.15, 0.1, 0.0, 0.05, 0.0, 0.0, -0.05])
 ERRORS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
     "equal variances": lambda rng, x: rng.normal(0.0, 0.12, len(x)),
@@ -47,7 +45,7 @@ GUARANTEES: dict[str, Guarantee] = {
     "ε = 0.3": PureDP(0.3), "ε = 1": PureDP(1.0), "ε = 5": PureDP(5.0), "μ = 1": GaussianDP(1.0)
 }  # fmt: skip
 """ρ = 1/2 has the noise of μ = 1."""
-GOAL, STORED_EVERY, AT_ONCE = 4_000, 200, 8_192
+STORED_EVERY, AT_ONCE = 200, 8_192
 
 
 def at_a_time(n: int) -> int:
@@ -206,60 +204,6 @@ def study(one: Setting, repeats: int, stored: dict[str, Any], kinds: Collection[
             own["repeats"] += more
 
 
-def short_of(one: dict[str, Any]) -> bool:
-    """Whether some slope is covered less than 93.5 % of the time, by more than three standard deviations."""
-    share = min(one["held"]) / one["repeats"]
-    return bool(share < 0.935 - 3 * math.sqrt(0.935 * 0.065 / one["repeats"]))
-
-
-def table(stored: dict[str, Any], n: int) -> str:
-    """For so many people, percent of intervals of the worst slope that hold it, and of those without an end."""
-    lines = ["| outcome | numbers | " + " | ".join(GUARANTEES) + " |", "|---" * (2 + len(GUARANTEES)) + "|"]
-    for outcome, numbers in product(OUTCOMES, NUMBERS):
-        found = [stored[f"{Setting(outcome, numbers, n).name}, {kind}"] for kind in GUARANTEES]
-        cells = []
-        for one in found:
-            share = f"{100 * min(one['held']) / one['repeats']:.1f}"
-            without = 100 * max(one["endless"]) / one["repeats"]
-            ends = f" ({without:.0f} %)" if without >= 0.5 else " (<1 %)" if without else ""
-            marks = ends + (f" [{one['repeats']:,}]" if one["repeats"] < GOAL else "")
-            cells.append((f"**{share}**" if short_of(one) else share) + marks)
-        lines.append(f"| {outcome} | {numbers} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def page(text: str, stored: dict[str, Any]) -> str:
-    """A page with its figures replaced by those that are stored."""
-    for n in PEOPLE:
-        head, rest = text.split(f"<!-- {n:,} people -->\n")
-        text = f"{head}<!-- {n:,} people -->\n{table(stored, n)}\n\n" + rest[rest.index("<!-- end -->") :]
-    several = [setting.name for setting in SETTINGS if setting.numbers > 1 and not setting.alone]
-    whole = [stored[f"{name}, {kind}"] for name, kind in product(several, GUARANTEES)]
-    least = [100 * min(one["held"]) / one["repeats"] for one in stored.values()]
-    bounded = [100 * one["alone"] / one["repeats"] for one in whole]
-    text = re.sub(r"(?<=the lowest percentage of all is )\d+\.\d", f"{min(least):.1f}", text)
-    text = re.sub(
-        r"(?<=that was not named held in )\S+ to \S+(?= %)", f"{min(bounded):.1f} to {max(bounded):.1f}", text
-    )
-    head, rest = text.split("<!-- named -->\n")
-    return f"{head}<!-- named -->\n{named_table(stored)}\n\n" + rest[rest.index("<!-- end -->") :]
-
-
-def named_table(stored: dict[str, Any]) -> str:
-    """The least and the largest percentage over outcomes and guarantees, for a smaller model that was named."""
-    lines = ["| numbers | " + " | ".join(f"{n:,} people" for n in PEOPLE) + " |", "|---" * (1 + len(PEOPLE)) + "|"]
-    for numbers in NUMBERS[1:]:
-        cells = []
-        for n in PEOPLE:
-            names = [Setting(outcome, numbers, n, alone=True).name for outcome in OUTCOMES]
-            found = [stored[f"{name}, {kind}"] for name, kind in product(names, GUARANTEES)]
-            shares = [100 * one["held"][0] / one["repeats"] for one in found]
-            fewest = min(one["repeats"] for one in found)
-            cells.append(f"{min(shares):.1f} to {max(shares):.1f}" + (f" [{fewest:,}]" if fewest < GOAL else ""))
-        lines.append(f"| {numbers} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main(seconds: str, repeats: str, *only: str) -> None:
     """Run the cells whose names have all of the given parts, and store after each step."""
     end, goal = time.monotonic() + float(seconds), int(repeats)
@@ -290,11 +234,7 @@ SETTINGS = tuple(
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--page":
-        PAGE.write_text(
-            page(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8"))), "utf-8"
-        )
-    elif sys.argv[1] == "--slopes":
+    if sys.argv[1] == "--slopes":
         each = {f"{outcome}, {k} numbers": slopes_of(outcome, k) for outcome, k in product(OUTCOMES, NUMBERS)}
         SLOPES_FOUND.write_text(json.dumps(each, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     else:

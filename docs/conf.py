@@ -3,7 +3,11 @@ import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # mathml.py
+sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, stored_studies.py
+import stored_studies
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.unsrt import Style
+from pybtex.style.labels import BaseLabelStyle
 
 project = "discreet"
 copyright = "the discreet authors"
@@ -15,15 +19,33 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "mathml",
+    "sphinxcontrib.bibtex",
 ]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 autodoc_typehints = "description"
+autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_member_order = "bysource"
 add_module_names = False
 napoleon_google_docstring = False
 napoleon_custom_sections = ["Guarantee"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "decisions"]
+
+
+class _Keys(BaseLabelStyle):
+    """References are listed by the keys that code and proofs use."""
+
+    def format_labels(self, entries):
+        return [entry.key for entry in entries]
+
+
+class _ByKey(Style):
+    default_label_style = _Keys
+
+
+register_plugin("pybtex.style.formatting", "by_key", _ByKey)
+bibtex_bibfiles = ["papers/references.bib"]
+bibtex_default_style = "by_key"
 
 
 def _with_contents(app, docname, source):
@@ -37,10 +59,21 @@ _BARS = re.compile(r"(?<![\w`|\\])\|(?=[^\s|][^|]*\|)")
 
 def _with_bars(app, what, name, obj, options, lines):
     """|x| is an absolute value in our docstrings; reStructuredText would look for a substitution of that name."""
-    lines[:] = [line if "``" in line else _BARS.sub(r"\\|", line) for line in lines]
+    lines[:] = ["``".join(_barred(line.split("``"))) for line in lines]
+
+
+def _barred(parts):
+    """Every second part is code, and stays as it is."""
+    return [part if place % 2 else _BARS.sub(r"\\|", part) for place, part in enumerate(parts)]
+
+
+def _with_figures(app):
+    """Figures of studies are not stored: they are drawn from the rows."""
+    stored_studies.draw()
 
 
 def setup(app):
+    app.connect("builder-inited", _with_figures)
     app.connect("autodoc-process-docstring", _with_bars)
     app.connect("source-read", _with_contents)
 

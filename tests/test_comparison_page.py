@@ -1,4 +1,4 @@
-"""The tables of the README and of the comparison page are the stored figures, and complete."""
+"""The tables of the README and of the documentation are the stored figures, and complete; so are quoted figures."""
 
 import sys
 from pathlib import Path
@@ -29,6 +29,11 @@ def test_pages_show_what_is_stored(benchmarks):
         assert page.filled(text) == text, f"{path.name}: run python benchmarks/page.py"
     shown = "".join(path.read_text(encoding="utf-8") for path in page.PAGES)
     assert all(f"<!-- table: {name} -->" in shown for name in page.tables())
+
+
+def test_sentences_quote_what_is_stored(benchmarks):
+    for path, sentence in benchmarks["page"].quoted():
+        assert sentence in " ".join(path.read_text(encoding="utf-8").split()), f"{path.name}: {sentence}"
 
 
 def test_every_library_answers_every_probe(benchmarks):

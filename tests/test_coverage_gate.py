@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_coverage(name, whole):
 @pytest.mark.parametrize("name", PARTS)
 def test_the_stored_run_is_the_whole_grid_and_holds(name):
     """What the page shows: all settings, none of which lies below by four errors."""
-    with (STORED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    with gzip.open(STORED / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(STUDY.part(name).cells(False))
     assert below(rows, 4) == []
@@ -63,7 +64,7 @@ def test_the_stored_run_is_the_whole_grid_and_holds(name):
 @pytest.mark.parametrize(("name", "most"), [("mean", 1.25), ("variance", 1.5)])
 def test_intervals_are_about_as_wide_as_they_must_be(name, most):
     """Median over settings with 1,000 rows or more and a budget of at least 1, against known variances."""
-    with (STORED / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    with gzip.open(STORED / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if int(row["n"]) >= 1000 and float(row["budget"]) >= 1]
     widths = sorted(float(row["width_ratio"]) for row in rows if row["width_ratio"])
     assert widths[len(widths) // 2] <= most

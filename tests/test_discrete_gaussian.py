@@ -287,7 +287,7 @@ def test_no_other_noise_would_have_less_variance(moves):
 
 
 def test_the_proof_page_tells_the_standard_deviations():
-    page = (Path(__file__).parent.parent / "docs" / "proofs" / "discrete_gaussian.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "proofs" / "gaussian.md").read_text(encoding="utf-8")
     steps, rows = np.arange(-40, 41), 0
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

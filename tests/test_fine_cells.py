@@ -1,18 +1,15 @@
 """Fine cells: one pass over the rows, against bisection in plain Python, for values that nobody hopes for."""
 
 import itertools
-import json
 import math
 from bisect import bisect_right
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks import answer_speed, profile_speed
 
 from discreet import Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.rows import take
@@ -210,11 +207,3 @@ def test_a_unit_moves_one_count_of_each_column():
         schema = Schema(columns={}, neighbours=relation, size=size)
         said = ProfileQuestion(schema, PureDP(1.0), columns=["a", "b"]).claim(None).sensitivity.l1
         assert said == worst[relation]
-
-
-def test_the_documentation_quotes_the_stored_times():
-    root = Path(__file__).parents[1]
-    page = (root / "docs" / "howto" / "profile.md").read_text(encoding="utf-8")
-    for benchmark in (profile_speed, answer_speed):
-        for found in json.loads(benchmark.RESULTS.read_text(encoding="utf-8")):
-            assert benchmark.table_row(found) in page

@@ -49,7 +49,7 @@ def test_one_page_for_all_studies(tmp_path: Path) -> None:
     index = result.markdown.read_text(encoding="utf-8")
     assert "![F](one/f.svg)" in index
     assert "one/g.svg" not in index
-    assert "one/one.md#figure-1-bbold" in index
+    assert "[The whole study](one/one.md): 2 figures." in index
     assert result.to_dict()["studies"][1]["paper"] == "two"
 
 

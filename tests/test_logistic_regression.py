@@ -1,6 +1,5 @@
 """Logistic regression: polynomials by brute force, maximum likelihood as oracle, intervals that cover, refusals."""
 
-import csv
 import json
 import math
 from itertools import product
@@ -443,38 +442,22 @@ def possible_gain(shares, truth, rows, epsilon):
 
 
 def test_what_the_likelihood_of_a_noisy_table_could_gain_is_as_decided():
-    """The information bound beside the variance of the score, for the settings of the page."""
-    text = (Path(__file__).parents[1] / "docs" / "decisions" / "logistic.md").read_text(encoding="utf-8")
+    """The information bound beside the variance of the score, in the settings that docs/decisions names."""
     three, two = (3 / 7, 3 / 7, 1 / 7), (0.5, 0.5)
-    for shares, truth, name in (
-        ((three, two), [-0.5, 1.0, -1.0, 0.5], "3 × 2"),
-        ((three, (0.4, 0.4, 0.2), two), [-0.5, 1.0, -1.0, 0.5, -0.5, 0.5], "3 × 3 × 2"),
-    ):
-        for rows in (1000, 5000):
-            gains = [possible_gain(shares, np.array(truth), rows, epsilon) for epsilon in (0.3, 1.0)]
-            assert f"| {name} | {rows:,} | {100 * gains[0]:.0f} % | {100 * gains[1]:.0f} % |" in text
+    six = [-0.5, 1.0, -1.0, 0.5, -0.5, 0.5]
+    tables = ((three, two), six[:4]), ((three, (0.4, 0.4, 0.2), two), six)
+    gains = [
+        round(100 * possible_gain(shares, np.array(truth), rows, epsilon))
+        for shares, truth in tables
+        for rows in (1000, 5000)
+        for epsilon in (0.3, 1.0)
+    ]
+    assert gains == [3, 0, 0, 0, 14, 1, 3, 0]
 
 
-RARE = ("3 %, number", "300")
-
-
-def test_the_guide_quotes_the_stored_figures():
+def test_stored_figures_are_better_than_published_ways():
     root = Path(__file__).parents[1]
     stored = json.loads((root / "benchmarks" / "results" / "logistic_regression.json").read_text(encoding="utf-8"))
-    text = (root / "docs" / "howto" / "logistic_regression.md").read_text(encoding="utf-8")
     for one in stored["methods"]:
-        cells = " | ".join(f"{one[name]:.2f}" for name in ("moments", "objective perturbation", "noisy steps"))
-        assert f"| {one['on']} | {one['people']:,} | {cells} |" in text
         assert one["moments"] < min(one["objective perturbation"], one["noisy steps"]) / 4
-    for one in stored["intervals"]:
-        share = f"{one['covered']:.1%}".replace("%", " %")
-        assert f"| {one['on']} | {one['people']:,} | {share} | {one['width']:.2f} |" in text
-        assert one["covered"] > 0.92
-    with (root / "docs" / "studies" / "coverage" / "logistic.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    covered = np.array([float(row["coverage"]) for row in rows])
-    words = " ".join(text.split())
-    assert f"In {covered.size} settings the least covered coefficient" in words
-    assert f"at least {100 * covered.min():.1f} % of the time" in words
-    rare = {row["budget"]: float(row["nothing_said"]) for row in rows if (row["population"], row["n"]) == RARE}
-    assert f"in {rare['5.0']:.0%} of releases at ε = 5, and in {rare['0.3']:.0%} at ε = 0.3".replace("%", " %") in words
+    assert all(one["covered"] > 0.92 for one in stored["intervals"])

@@ -269,42 +269,27 @@ def test_stored_sizes_keep_the_level():
     # Of some hundred rates the largest is about three standard deviations above its mean by chance.
     assert rates.max() < 0.05 + 3.5 * error
     assert rates.mean() < 0.05 + error
-    text = (root / "docs" / "howto" / "number_tests.md").read_text(encoding="utf-8")
-    cautious = np.mean([one["rejected"] for one in stored["size"] if one["test"] == "covariance_matrix"])
-    for told in (
-        f"has {rates.size} settings", f"reject {100 * rates.mean():.1f} %", f"is {100 * rates.max():.1f} %",
-        f"it rejects {100 * cautious:.1f} %",
-    ):  # fmt: skip
-        assert told in text
 
 
-def test_stored_tables_are_those_of_the_guide():
-    """Ours keeps the level, and detects at least as much as the published rule that does; errors are 1.1 to 2.5 %."""
+def test_stored_tests_of_tables_keep_the_level_and_detect_as_much_as_published_rules():
+    """Errors are 1.1 to 2.5 %."""
     root = Path(__file__).parents[1]
     stored = json.loads((root / "benchmarks" / "results" / "number_tests.json").read_text(encoding="utf-8"))["tables"]
-    text = (root / "docs" / "howto" / "number_tests.md").read_text(encoding="utf-8")
     for independent, related in zip(stored[::2], stored[1::2], strict=True):
         assert independent["independence"] < 0.05 + 3 * 0.011
         assert related["independence"] >= related["simulated χ² 2016"]
-        names = ("independence", "simulated χ² 2016", "DPrivStats 2026")
-        told = " | ".join(f"{100 * independent[name]:.1f} %, {100 * related[name]:.0f} %" for name in names)
-        assert f"| {independent['table']} | {independent['rows']:,} | {independent['epsilon']:g} | {told} |" in text
     assert max(one["DPrivStats 2026"] for one in stored[::2]) > 0.3
 
 
-def test_stored_powers_are_those_of_the_guide_and_at_least_those_of_published_tests():
+def test_stored_powers_are_at_least_those_of_published_tests():
     root = Path(__file__).parents[1]
     stored = json.loads((root / "benchmarks" / "results" / "number_tests.json").read_text(encoding="utf-8"))
-    text = (root / "docs" / "howto" / "number_tests.md").read_text(encoding="utf-8")
     best = {
         "two groups": "rank_test", "three groups": "rank_test", "two numbers": "rank_correlation, chosen edges",
         "pairs": "signed_rank",
     }  # fmt: skip
     for setting in {one["setting"] for one in stored["power"]}:
         rows = [one for one in stored["power"] if one["setting"] == setting]
-        for name in set(rows[0]) - {"setting", "rows"}:
-            told = " | ".join(f"{100 * one[name]:.0f} %" for one in rows)
-            assert f"| {told} |" in text, name
         ours = next((name for start, name in best.items() if setting.startswith(start)), None)
         for one in rows:
             others = [rate for name, rate in one.items() if name.endswith(("2018", "2019", "2023"))]

@@ -1,5 +1,6 @@
 """The paper map and the errata name things that exist, and the map leaves out no numbered result."""
 
+import csv
 import re
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from discreet.papers import STUDIES, load
 
 ROOT = Path(__file__).parents[1]
-MAP = (ROOT / "docs" / "paper_map.md").read_text(encoding="utf-8")
+MAP = ROOT / "docs" / "papers" / "map.csv"
 TESTED = re.compile(r"^def (test_\w+)", re.MULTILINE)
 KINDS = "Definition|Theorem|Lemma|Corollary|Proposition|Algorithm|Conjecture|Example|Remark|Table|Figure"
 RESULT = re.compile(rf"({KINDS}) ([A-Z]?\.?\d+(?:\.\d+)?)(?: to \1 ([A-Z]?\.?\d+(?:\.\d+)?))?")
@@ -66,9 +67,9 @@ NUMBERED = {
 }
 
 
-def sections() -> dict[str, str]:
-    parts = re.split(r"^## (\w+)$", MAP, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+def entries(paper: str) -> list[dict[str, str]]:
+    with MAP.open(encoding="utf-8", newline="") as file:
+        return [row for row in csv.DictReader(file) if row["paper"] == paper]
 
 
 def listed(text: str) -> set[str]:
@@ -86,11 +87,12 @@ def test_no_numbered_result_is_missing(paper):
     for kind, numbers in NUMBERED[paper].items():
         names = numbers.split() if isinstance(numbers, str) else range(numbers[0], numbers[1] + 1)
         wanted |= {f"{kind} {number}" for number in names}
-    assert wanted - listed(sections()[paper]) == set()
+    found = "; ".join(row["result"] for row in entries(paper))
+    assert wanted - listed(found) == set()
 
 
-def names(text: str) -> list[str]:
-    return sorted({name for row in text.splitlines() if row.startswith("|") for name in re.findall(r"`([^`]+)`", row)})
+def names(paper: str) -> set[str]:
+    return {name for row in entries(paper) for text in row.values() for name in re.findall(r"`([^`]+)`", text)}
 
 
 def defined_in(file: Path) -> set[str]:
@@ -118,7 +120,7 @@ ATTRIBUTES = {"bias", "mse", "moves"}
 
 @pytest.mark.parametrize("paper", NUMBERED)
 def test_every_name_exists(paper):
-    found = set(names(sections()[paper])) - ATTRIBUTES
+    found = names(paper) - ATTRIBUTES
     assert len(found) > 20
     for name in found:
         resolve(name)
@@ -142,14 +144,14 @@ def test_every_test_behind_the_errata_exists():
 
 
 def test_every_cited_paper_is_listed():
-    """Keys such as lee2022 in code and pages stand in the list of papers."""
+    """Keys such as lee2022 in code and pages stand in the list of references."""
     listed = set(
-        re.findall(r"^\| \[?([a-z]+\d{4}[a-z]?)\b", (ROOT / "docs" / "papers.md").read_text("utf-8"), re.MULTILINE)
+        re.findall(r"^@misc\{(\w+),", (ROOT / "docs" / "papers" / "references.bib").read_text("utf-8"), re.MULTILINE)
     )
     texts = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
     cited = set()
     for file in texts:
-        if "_build" not in file.parts and file.name != "papers.md":
+        if "_build" not in file.parts:
             cited |= set(
                 re.findall(r"(?<![\w-])[a-z]{2,}(?:19|20)\d\d[a-z]?(?![\w-])", file.read_text(encoding="utf-8"))
             )

@@ -570,13 +570,6 @@ def test_a_plan_file_releases_bounds_first(tmp_path):
     assert Job(tmp_path / "plan.toml").run().drawn == 0
 
 
-def test_the_page_shows_what_the_benchmark_stored():
-    from benchmarks.private_bounds import PAGE, filled
-
-    text = PAGE.read_text(encoding="utf-8")
-    assert filled(text) == text, "run python benchmarks/private_bounds.py page"
-
-
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("n", "spent", "held", "times", "span", "right"),

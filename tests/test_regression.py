@@ -433,19 +433,6 @@ def test_a_plan_states_the_error_that_is_found():
     assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
 
 
-def test_pages_quote_the_stored_figures(monkeypatch):
-    root = Path(__file__).parents[1]
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
-    benchmark, coverage = (importlib.import_module(name) for name in ("regression", "regression_coverage"))
-    stored, cells = (json.loads(one.RESULTS.read_text(encoding="utf-8")) for one in (benchmark, coverage))
-    text = (root / "docs" / "howto" / "regression.md").read_text(encoding="utf-8")
-    assert all(benchmark.table(stored, guarantee) in text for guarantee in ("ε = 1", "μ = 1"))
-    for name in ("hours on age", "OpenDP 0.16.0: hours on age", "diffprivlib 0.6.6: hours on age"):
-        assert f"| {stored[f'{name}, 5,000 people, ε = 1']['RMSE of the noise'][0]:.4f} |" in text
-    page = coverage.PAGE.read_text(encoding="utf-8")
-    assert coverage.page(page, cells) == page, "run python benchmarks/regression_coverage.py --page"
-
-
 NOISE = {"hours": {1: 0.5, 2: 0.8, 4: 1.9}, "income": {2: 0.45, 4: 0.75}}
 
 

@@ -1,5 +1,6 @@
 """The stored full run: its pages are what the code makes of its stored rows, so neither can go stale alone."""
 
+import gzip
 import re
 import shutil
 from pathlib import Path
@@ -24,8 +25,18 @@ def test_stored_pages_follow_from_stored_rows(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Figure, "save", _undrawn)  # drawing takes long
     result = run_gallery(load_all(tmp_path), tmp_path)
     assert sum(study.computed for study in result.studies) == 0
+    figures = {f"{figure.name}.svg" for study in load_all() for part in study.parts for figure in part.figures}
     for page in ("index.md", *(f"{key}/{key}.md" for key in STUDIES)):
         written = (tmp_path / page).read_text(encoding="utf-8")
         assert written == (STORED / page).read_text(encoding="utf-8"), page
-        for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", written):
-            assert (STORED / page).parent.joinpath(picture).is_file(), picture
+        pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", written)
+        assert pictures, page
+        assert {Path(picture).name for picture in pictures} <= figures, page
+
+
+def test_stored_rows_are_packed_the_same_way_everywhere() -> None:
+    assert not list(STORED.glob("*/*.csv"))
+    for path in STORED.glob("*/*.csv.gz"):
+        packed = path.read_bytes()
+        assert packed[4:8] == bytes(4), f"{path.name}: holds the time at which it was packed"
+        assert gzip.decompress(packed).startswith(b"cell,row,rows,")

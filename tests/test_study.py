@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.papers import Part, Progress, Study, load, run
 from discreet.papers.figure import Figure
 from discreet.papers.gallery import markdown_table
+from discreet.papers.study import pack, stored_rows
 
 
 def _cells(quick: bool) -> list[dict[str, object]]:
@@ -101,3 +103,28 @@ def test_refusals(tmp_path: Path) -> None:
 def test_markdown_table() -> None:
     assert markdown_table([{"a": 1.23456, "b": None}]) == "| a | b |\n|---|---|\n| 1.235 |  |\n"
     assert markdown_table([]) == ""
+
+
+def test_compressed_rows_are_read_and_added_to(tmp_path: Path) -> None:
+    whole = run(_study(), tmp_path, seed=3).tables["table-1"].read_text()
+    pack(tmp_path)
+    packed = tmp_path / "table-1.csv.gz"
+    before = packed.read_bytes()
+    assert [path.name for path in tmp_path.glob("*.csv*")] == [packed.name]
+    assert stored_rows(_study(), _study().parts[0], tmp_path, seed=3) is not None
+    again = run(_study(), tmp_path, seed=3)
+    assert (again.computed, again.skipped) == (0, 3)
+    assert again.tables["table-1"] == packed
+    assert "[`table-1.csv.gz`](table-1.csv.gz)" in again.page.read_text()
+    more = run(_study(), tmp_path, quick=True, seed=3)
+    assert more.computed == 3
+    assert more.tables["table-1"].read_text().startswith(whole)
+    assert packed.read_bytes() == before
+
+
+def test_a_page_of_several_parts_links_its_rows_and_one_of_a_part_shows_twelve(tmp_path: Path) -> None:
+    part = _study().parts[0]
+    both = replace(_study(), parts=(part, replace(part, name="table-2", title="Table 2", figures=())))
+    assert "| n |" not in run(both, tmp_path / "both").page.read_text()
+    alone = run(both, tmp_path / "both", parts=["table-1"]).page.read_text()
+    assert 2 < alone.count("\n| ") <= 13

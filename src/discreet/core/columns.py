@@ -24,7 +24,7 @@ __all__ = [
 # ---- Row expression: a condition or a derived value, as a tree of operations on the declared columns of one row.
 #
 # Whatever language a tree was written in, nothing in it can reach another row: there are no sums over rows, no windows
-# and no queries. Proof: ``docs/proofs/transforms.md``.
+# and no queries. Proof: ``docs/proofs/rows.md``.
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Related:
 
     Guarantee
     ---------
-    What a unit's rows become depends on the rows of that unit alone, in all tables. Proof: ``docs/proofs/joins.md``.
+    What a unit's rows become depends on the rows of that unit alone, in all tables. Proof: ``docs/proofs/rows.md``.
 
     Examples
     --------

@@ -44,7 +44,7 @@ def _probability(name: str, value: Any) -> float:
 class TestDesign(ABC):
     """A test against a fixed alternative, with Gaussian noise on every cell of every table.
 
-    Power is that of the quadratic form, by its noncentral χ² limit (``docs/proofs/chi_square.md``).
+    Power is that of the quadratic form, by its noncentral χ² limit (``docs/proofs/tests.md``).
     """
 
     __test__ = False  # not a test class of pytest

@@ -209,7 +209,7 @@ def rank_correlation_error(rows: float, labels: tuple[int, int], noise_variance:
 #
 # A pair scores the sign of its difference, or that sign times the rank of its size. The sum of all scores is released
 # as
-# a *balance*, which one row moves by at most one whatever the other rows are: see ``docs/proofs/signed_ranks.md``.
+# a *balance*, which one row moves by at most one whatever the other rows are: see ``docs/proofs/tests.md``.
 
 
 _SIGNS_AT_ONCE = 4_000_000

@@ -2,7 +2,7 @@
 
 They use nothing but releases, so they are post-processing and cost no privacy. The default statistic measures the
 departure from the null, shrunk by James-Stein, in units of sampling error plus noise; its null distribution is
-simulated through the same noise. See ``docs/proofs/chi_square.md`` for what is exact and what is not.
+simulated through the same noise. See ``docs/proofs/tests.md`` for what is exact and what is not.
 """
 
 from __future__ import annotations
@@ -483,7 +483,7 @@ def _asymptotic(test: str, statistic: float, df: int, tables: Sequence[MeasuredT
 # ---- Departures: how far noisy tables lie from a null hypothesis, for many tables at once
 #
 # Every function takes measurements along the last axis (or the last two) and works on stacks of simulated tables with
-# a fixed number of passes over the data. Definitions and reasons: ``docs/proofs/chi_square.md``.
+# a fixed number of passes over the data. Definitions and reasons: ``docs/proofs/tests.md``.
 
 
 def _shrunken(departure: Array, variance: Array, direction: Array, df: int, level: Any) -> Array:
@@ -600,7 +600,7 @@ def pearson_independence(tables: Array) -> Array:
 # For a measurement x with mean m(η) under the null and covariance C, the statistic
 # e'(C⁻¹ − C⁻¹J(J'C⁻¹J)⁻J'C⁻¹)e of the residual e = x − m(η̂) with Jacobian J does not depend, to first order, on how
 # η was
-# estimated, and tends to χ². Proof: ``docs/proofs/chi_square.md``.
+# estimated, and tends to χ². Proof: ``docs/proofs/tests.md``.
 
 
 _LARGEST = 4000

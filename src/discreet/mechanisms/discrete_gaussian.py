@@ -1,6 +1,6 @@
 """The discrete Gaussian mechanism: whole-number noise for ρ-zCDP; its law, its calibration.
 
-Proofs: ``docs/proofs/discrete_gaussian.md``.
+Proofs: ``docs/proofs/gaussian.md``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 #
 # One bit is the sign and the others are a uniform U: the magnitude is at least m ≥ 1 exactly where U is below
 # P(|K| ≥ m). Doubles with an error bound decide nearly every draw; balls decide the others.
-# Proof: ``docs/proofs/discrete_gaussian.md``, section 2.
+# Proof: ``docs/proofs/gaussian.md``, section 2.
 
 
 Array = NDArray[np.float64]
@@ -183,7 +183,7 @@ class DiscreteGaussianFamily:
 
 # ---- The exact privacy curve of discrete Gaussian noise
 #
-# Proofs: ``docs/proofs/discrete_gaussian.md``.
+# Proofs: ``docs/proofs/gaussian.md``.
 
 
 _PROFILE_REACH = 38.0
@@ -418,7 +418,7 @@ class DiscreteGaussian(WholeNoise):
     ---------
     With whole moves m_i it is Σm_i²/2σ²-zCDP, exactly, for the neighbour relation of the moves (canonne2020). It is
     ε-DP for no ε, and not μ-GDP with μ = Δ₂/σ. Moves that are not whole numbers are rounded up.
-    Proof: ``docs/proofs/discrete_gaussian.md``.
+    Proof: ``docs/proofs/gaussian.md``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The Laplace mechanism: its law, its exact privacy curve, its calibration.
 
 A scale is a float that the sampler uses as it stands, so its binary value counts; a guarantee is the decimal it prints
-as. Proofs: ``docs/proofs/laplace.md``, ``docs/proofs/laplace_gdp.md``.
+as. Proofs: ``docs/proofs/laplace.md``.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _value(polynomial: fmpq_poly, x: arb) -> arb:
 def _merged(shifts: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     """Add up the smallest shifts until the curve has few enough terms.
 
-    f_s ⊗ f_t ≥ f_{s+t} (``docs/proofs/laplace_gdp.md``), so the merged curve lies above the exact one.
+    f_s ⊗ f_t ≥ f_{s+t} (``docs/proofs/laplace.md``), so the merged curve lies above the exact one.
     """
     parts = sorted(shifts, reverse=True)
     while LaplaceCurve.size(parts) > LaplaceCurve.largest_size:
@@ -206,7 +206,7 @@ class LaplaceProfile(CurveProfile):
     shifts
         The t_i = Δ_i / b of the coordinates that move; fractions stay exact. Where only the ℓ₁ sensitivity is
         known, the single shift Δ₁ / b is the worst case in any dimension (lee2022, Conjecture 12, proved in
-        ``docs/proofs/laplace_gdp.md``).
+        ``docs/proofs/laplace.md``).
 
     Notes
     -----
@@ -416,7 +416,7 @@ class Laplace(AdditiveNoise):
     With t = Δ₁/b it is t-DP, (ε, 1 − e^{(ε−t)/2})-DP for every ε < t, −2Φ⁻¹(e^{−t/2}/2)-GDP and
     (t + e^{−t} − 1)-zCDP, in any dimension and for the neighbour relation of Δ₁. All four are tight for a change
     of one coordinate; where a record is known to move several coordinates (``Sensitivity(moves=…)``) the last
-    three are smaller, and computed so. Proofs: ``docs/proofs/laplace.md`` and ``docs/proofs/laplace_gdp.md``.
+    three are smaller, and computed so. Proofs: ``docs/proofs/laplace.md``.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Whole shares: whole-number noise on a count that is published as a share of a public number of rows.
 
-Proofs: ``docs/proofs/geometric.md`` and ``docs/proofs/discrete_gaussian.md``; dividing by a public number is
+Proofs: ``docs/proofs/geometric.md`` and ``docs/proofs/gaussian.md``; dividing by a public number is
 post-processing.
 """
 

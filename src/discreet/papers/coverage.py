@@ -577,7 +577,7 @@ modes, spending with many zeros, Pareto and lognormal amounts that are clipped, 
 freedom, ties, and values that are narrow in wide bounds. A group of an answer by groups is such a setting with the
 group's number of rows. Figures and tables show the *least* coverage over guarantees, relations and mechanisms. The
 width ratio compares the median width with that of an interval whose variances are all known, for 1,000 rows or more and
-a budget of at least 1.
+a budget of at least 1. Intervals that ignore the noise cover 50–92 % at ε ≤ 0.5 (liu2019, section 4.2).
 
 Logistic regressions have one to four numbers, of which a number goes with the one before it, and three labels of which
 one has a seventh of the rows; log-odds that change by up to 6 between the bounds; outcomes of 3 %; and outcomes that a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,6 +13,7 @@ from typing import Any
 from discreet.core.errors import InvalidParameter
 from discreet.papers.figure import Figure
 from discreet.papers.study import (
+    HOLDS,
     VERDICTS,
     Decision,
     PaperClaim,
@@ -31,7 +31,7 @@ from discreet.results.display import Facts, Result
 
 __all__ = [
     "ClaimList", "claims_table", "count_table", "decided_in", "shipped", "EXACT", "exact_claims", "markdown_table",
-    "part_rows", "shown_rows", "told", "write_page", "GalleryResult", "run_gallery",
+    "part_rows", "save_figures", "shown_rows", "told", "write_page", "GalleryResult", "run_gallery",
 ]  # fmt: skip
 
 
@@ -83,10 +83,20 @@ def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
     return rows
 
 
+_MOST_CLAIMS = 12
+"""A longer table of claims is cut on a page; the command lists all of them."""
+
+
 def claims_table(decisions: Sequence[Decision]) -> str:
-    """Claims beside what was found, as a markdown table."""
-    lines = ["| place | the paper says | found here | verdict |", "|---|---|---|---|"]
-    for one in decisions:
+    """How many claims hold, and the first of the others beside what was found, as markdown."""
+    others = [one for one in decisions if one.verdict != HOLDS]
+    tally = f"Claims that hold: {len(decisions) - len(others)} of {len(decisions)}."
+    if len(others) > _MOST_CLAIMS:
+        tally += f" The first {_MOST_CLAIMS} of the others:"
+    if not others:
+        return f"{tally}\n"
+    lines = [f"{tally}\n", "| place | the paper says | found here | verdict |", "|---|---|---|---|"]
+    for one in others[:_MOST_CLAIMS]:
         cells = (one.claim.place, one.claim.claim, one.figures(), f"**{one.verdict}**")
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
@@ -101,41 +111,52 @@ def count_table(decisions: Mapping[str, Sequence[Decision]], *, of: str = "paper
     return "\n".join(lines) + "\n"
 
 
-# ---- Page: a study's results as markdown, each part beside what the paper reports.
+# ---- Page: a study's figures and verdicts as markdown, each part beside what the paper reports; rows stay in files.
 
 
 EXACT = "Theorems, formulas and constants"
 """The heading of claims that need no run."""
 
-_MOST_ROWS = 25
+_MOST_ROWS = 12
 """A longer table is thinned on the page; the CSV file has every result."""
 _NOTHING = 1e-12
 """What is left of a sum that cancels."""
 
 
 def write_page(
-    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], decisions: Sequence[Decision], page: Path,
-    *, quick: bool, seed: int,
+    study: Study, parts: Sequence[Part], rows: Mapping[str, list[Row]], decisions: Sequence[Decision],
+    tables: Mapping[str, Path], page: Path, *, quick: bool, seed: int,
 ) -> tuple[Path, ...]:  # fmt: skip
-    """Write the page, and the figures beside it; return the paths of the figures."""
+    """Write the page, and the figures beside it; return the paths of the figures.
+
+    A page of one part shows a table of its rows. A longer page has figures and verdicts, and links the rows.
+    """
     figures: list[Path] = []
+    captions: set[str] = set()
     sections = [f"# {study.title}\n", study.introduction.strip() + "\n"]
     size = "the small grid of `--quick`" if quick else "the full grid"
-    sections.append(f"Run on {size} with seed {seed}.\n")
+    lists = " `discreet reproduce claims` lists every claim of the paper, with its verdict." if decisions else ""
+    sections.append(f"Run on {size} with seed {seed}.{lists}\n")
     for part in parts:
-        table = part_rows(part, rows[part.name])
-        sections.append(f"## {part.title}\n")
-        for figure in part.figures:
-            saved = figure.save(table, page.parent)
-            if saved is not None:
-                figures.append(saved)
-                sections.append(_figure(figure, saved.name))
+        saved = save_figures(part, rows[part.name], page.parent)
+        figures += saved.values()
+        sections += [f"## {part.title}\n", *_figures(part, saved, captions)]
         sections += told(study, part, rows[part.name], decisions, quick=quick)
-        shown, words = shown_rows(part, table)
-        sections += [markdown_table(shown), f"{words} [`{part.name}.csv`]({part.name}.csv)\n"]
+        name, words = tables[part.name].name, "Every result:"
+        if len(parts) == 1:
+            shown, words = shown_rows(part, part_rows(part, rows[part.name]))
+            sections.append(markdown_table(shown))
+        sections.append(f"{words} [`{name}`]({name})\n")
     sections += exact_claims(decisions, "##")
     page.write_text("\n".join(sections), encoding="utf-8")
     return tuple(figures)
+
+
+def save_figures(part: Part, rows: list[Row], folder: Path) -> dict[str, Path]:
+    """Draw a part's figures from its rows; those that were drawn, by name."""
+    table = part_rows(part, rows) if part.figures else []
+    saved = {figure.name: figure.save(table, folder) for figure in part.figures}
+    return {name: path for name, path in saved.items() if path is not None}
 
 
 def told(study: Study, part: Part, rows: list[Row], decisions: Sequence[Decision], *, quick: bool) -> list[str]:
@@ -161,9 +182,20 @@ def _listed(claims: Sequence[PaperClaim]) -> str:
     return "\n".join([*lines, *(f"- {claim.place}: {claim.claim}" for claim in claims)]) + "\n"
 
 
-def _figure(figure: Figure, path: str) -> str:
-    """A figure and its caption as markdown."""
-    return f"![{figure.title}]({path})\n\n*{figure.caption()}*\n"
+def _figures(part: Part, saved: Mapping[str, Path], before: set[str]) -> list[str]:
+    """Figures as markdown. What a caption ``before`` says of axes, lines and panels is not said again on the page."""
+    sections: list[str] = []
+    for figure in part.figures:
+        if figure.name in saved:
+            caption = figure.caption()
+            drawn, _, how = caption.removeprefix(figure.title).partition(" against ")
+            if drawn + how in before:
+                caption = f"{figure.title}."
+            elif how and how in before:
+                caption = f"{figure.title}{drawn}."
+            sections.append(f"![]({saved[figure.name].name})\n\n*{caption}*\n")
+            before |= {drawn + how, how}
+    return sections
 
 
 def part_rows(part: Part, rows: list[Row]) -> list[Row]:
@@ -202,8 +234,8 @@ def _shown(value: Any) -> str:
 
 
 _LEAD = """Every experiment of the five papers, run again: *as published* keeps a paper's procedure and says what it
-really guarantees, *certified* is what discreet does by default. Differences are named beside each figure. Each study's
-own page has all its figures and tables, and every result lies beside it as CSV.
+really guarantees, *certified* is what discreet does by default. Each study's page has its figures, what they show, and
+the claims of the paper that do not hold. Every result lies beside it as CSV.
 
 Run it again with `discreet reproduce all` (`--quick` for small grids, in minutes). A stopped run resumes where it left
 off, and results depend neither on the order nor on the number of processes: a cell's seed comes from its parameters."""
@@ -307,34 +339,15 @@ def _drawn(part: Part, result: StudyResult) -> list[tuple[Figure, Path]]:
 
 
 def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
-    """An index: the first figure of every study, and its parts with what became of the paper's claims."""
+    """An index: the first figure of every study, and its page."""
     sections = ["# Reproduction gallery\n", f"{lead}\n"]
     for study, result in studies:
         page = f"{study.paper}/{result.page.name}"
-        sections += [f"## {study.title}\n", f"{study.introduction.strip()}\n"]
+        sections.append(f"## {study.title}\n")
         drawn = [one for part in study.parts for one in _drawn(part, result)]
         sections += [f"![{figure.title}]({study.paper}/{path.name})\n" for figure, path in drawn[:1]]
-        sections += [f"[The whole study]({page}): {len(drawn)} figures.\n", _contents(study, result, page)]
+        sections.append(f"[The whole study]({page}): {len(drawn)} figures.\n")
     return "\n".join(sections)
-
-
-def _contents(study: Study, result: StudyResult, page: str) -> str:
-    """The parts of a study's page, with the verdicts on the claims of each, as a markdown table."""
-    parts: list[tuple[str, str | None]] = [(part.title, part.name) for part in study.parts]
-    if not result.decisions:
-        return "\n".join(f"- {_link(title, page)}" for title, _ in parts) + "\n"
-    if any(one.claim.part is None for one in result.decisions):
-        parts.append((EXACT, None))
-    return count_table(
-        {_link(title, page): [one for one in result.decisions if one.claim.part == name] for title, name in parts},
-        of="part",
-    )
-
-
-def _link(title: str, page: str) -> str:
-    """A link to a heading of a page, named as GitHub and the site name it."""
-    anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
-    return f"[{title}]({page}#{anchor})"
 
 
 _STYLE = """

@@ -1,14 +1,16 @@
 """Study: a paper's experiment as a grid of seeded cells that can be stopped and taken up again.
 
 A study has named parts (its figures and tables). A part is a grid of cells; a cell is a pure function of its
-parameters and a seed that returns rows. Finished cells are appended to one CSV file a part, whole or not at
-all, and skipped the next time. A cell's seed depends on the study's seed, the part and the cell's parameters
-only, so results do not depend on the order, on the number of workers or on where a run was interrupted.
+parameters and a seed that returns rows. Finished cells are appended to one CSV file per part, whole or not at
+all, and skipped the next time; a complete run can be stored compressed (``.csv.gz``). A cell's seed depends on the
+study's seed, the part and the cell's parameters only, so results do not depend on the order, on the number of workers
+or on where a run was interrupted.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import io
 import json
@@ -28,7 +30,7 @@ from discreet.results.display import Facts, Result
 
 __all__ = [
     "PaperClaim", "Decision", "FAILS", "HOLDS", "MeasuredRange", "OPEN", "Rows", "VERDICTS", "average", "compared",
-    "least", "most", "pick", "size_of", "votes", "Part", "Progress", "Row", "Study", "StudyResult", "decide", "run",
+    "least", "most", "pick", "size_of", "votes", "Part", "Progress", "Row", "Study", "StudyResult", "decide", "pack", "run",
     "run_one", "stored_rows",
 ]  # fmt: skip
 
@@ -420,8 +422,8 @@ def run(
     rows = {part.name: tables[part.name].rows(plans[part.name]) for part in chosen}
     written = out / f"{page or study.paper}.md"
     decisions = () if quick else tuple(decide(study.claims, rows))
-    figures = write_page(study, chosen, rows, decisions, written, quick=quick, seed=seed)
     paths = {name: table.path for name, table in tables.items()}
+    figures = write_page(study, chosen, rows, decisions, paths, written, quick=quick, seed=seed)
     return StudyResult(study.paper, written, paths, figures, computed, total - computed, rows, decisions)
 
 
@@ -436,12 +438,17 @@ def decide(claims: Sequence[PaperClaim], rows: Mapping[str, list[Row]]) -> list[
 
 def stored_rows(study: Study, part: Part, folder: Path, *, seed: int = 1) -> list[Row] | None:
     """The rows of a full run of a part; None where cells are missing. Nothing is computed or written."""
-    path = folder / f"{part.name}.csv"
     plan = _plan(study, part, False, seed)
-    if not path.is_file():
-        return None
-    table = _Table(path)
+    table = _Table(folder / f"{part.name}.csv")
     return table.rows(plan) if table.cells.keys() >= plan.keys() else None
+
+
+def pack(folder: Path) -> None:
+    """Compress the tables of a run. The same rows give the same bytes, whenever and wherever they are packed."""
+    for path in sorted(folder.glob("*.csv")):
+        packed = gzip.compress(path.read_bytes(), mtime=0)
+        path.with_name(f"{path.name}.gz").write_bytes(packed)
+        path.unlink()
 
 
 def run_one(study: Study, name: str, out: Path, **settings: Any) -> StudyResult:
@@ -527,19 +534,25 @@ def _cell(compute: Callable[[Parameters, int], Iterable[Row]], key: str, paramet
 
 
 class _Table:
-    """The CSV file of a part: which cells it holds whole, and how to add one."""
+    """The CSV file of a part: which cells it holds whole, and how to add one.
+
+    A plain file comes before a compressed one of the same name, which is unpacked when a cell is added.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        packed = path.with_name(f"{path.name}.gz")
+        self.plain = path
+        self.path = packed if packed.exists() and not path.exists() else path
         self.columns: list[str] | None = None
         self.cells: dict[str, list[Row]] = {}
-        if path.exists():
+        if self.path.exists():
             self._read()
 
     def _read(self) -> None:
         found: dict[str, list[Row]] = {}
         wanted: dict[str, int] = {}
-        text = self.path.read_text(encoding="utf-8")
+        data = self.path.read_bytes()
+        text = (data if self.path == self.plain else gzip.decompress(data)).decode("utf-8")
         whole = text[: text.rfind("\n") + 1]  # a last line without its end was cut off by a crash
         reader = csv.DictReader(io.StringIO(whole))
         if reader.fieldnames is None or tuple(reader.fieldnames[:3]) != _BOOKKEEPING:
@@ -558,11 +571,12 @@ class _Table:
             self._rewrite()
 
     def _rewrite(self) -> None:
-        """Drop cells that were cut off by a crash."""
-        fresh = self.path.with_suffix(".csv.new")
+        """Write the whole cells to the plain file: those that a crash cut off, or that were compressed, stay behind."""
+        fresh = self.plain.with_suffix(".csv.new")
         text = self._header() + "".join(self._lines(key, rows) for key, rows in self.cells.items())
         fresh.write_text(text, encoding="utf-8")
-        os.replace(fresh, self.path)
+        os.replace(fresh, self.plain)
+        self.path = self.plain
 
     def append(self, key: str, rows: list[Row]) -> None:
         if not rows:
@@ -580,6 +594,8 @@ class _Table:
                     "Give every row the same columns; delete the file if the study has changed.",
                 )
         text += self._lines(key, rows)
+        if self.path != self.plain:
+            self._rewrite()
         with self.path.open("a", encoding="utf-8", newline="") as file:
             file.write(text)
             file.flush()

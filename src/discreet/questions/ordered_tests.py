@@ -177,7 +177,7 @@ class RankTestQuestion(_OrderedTest):
     Guarantee
     ---------
     That of the table of groups by bins; the test reads nothing but the release.
-    Proof: ``docs/proofs/ordered_tests.md``.
+    Proof: ``docs/proofs/tests.md``.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class RankCorrelationQuestion(TableTest):
 
     Guarantee
     ---------
-    That of the table of both columns; the test reads nothing but the release. Proof: ``docs/proofs/ordered_tests.md``.
+    That of the table of both columns; the test reads nothing but the release. Proof: ``docs/proofs/tests.md``.
 
     Parameters
     ----------

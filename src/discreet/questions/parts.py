@@ -536,7 +536,7 @@ def parts_measurement(
 #
 # A unit with m rows and a limit of k counts each of them k/m times where m > k, so k times in all. Its parts are not
 # negative and add up to at most k, as those of k rows that it would keep, so the sensitivity is the same. Proof:
-# ``docs/proofs/weighted_rows.md``.
+# ``docs/proofs/bounding.md``.
 
 
 _TIMES_THE_LIMIT = 2

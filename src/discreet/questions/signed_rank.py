@@ -70,7 +70,7 @@ class PairedBalance(Statistic):
     Guarantee
     ---------
     A row moves V by at most 1, so the two numbers both rise by 1 together: ℓ₁ = 1, ℓ₂ ≤ 1. Replacing a row moves them
-    by at most 2 and √2, and V of a public number of rows by 2. Proof: ``docs/proofs/signed_ranks.md``.
+    by at most 2 and √2, and V of a public number of rows by 2. Proof: ``docs/proofs/tests.md``.
 
     Parameters
     ----------

@@ -243,7 +243,7 @@ def refuse_excess(snapshot: Snapshot, held: ir.Table, limit: int) -> None:
         )
 
 
-# ---- Join: the rows of a unit meet its rows in other tables. Proof: ``docs/proofs/joins.md``.
+# ---- Join: the rows of a unit meet its rows in other tables. Proof: ``docs/proofs/rows.md``.
 
 
 _JOINED_BY = "k"

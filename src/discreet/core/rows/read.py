@@ -1,7 +1,7 @@
 """Reading: rows on an engine, and how frames and files become such rows.
 
 Nothing is guessed: the dialect of a file is declared, and the meaning of a value depends on that value alone
-(``docs/proofs/reading.md``).
+(``docs/proofs/rows.md``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Dialect:
     r"""How a CSV file is written.
 
     A file that does not follow its dialect is refused as a whole, before anything is spent. Inside a file that does,
-    every value has a meaning (``docs/proofs/reading.md``).
+    every value has a meaning (``docs/proofs/rows.md``).
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Dialect:
         return delimiter
 
 
-# ---- CSV files: decode, check, split; every field stays text. What each step means: ``docs/proofs/reading.md``.
+# ---- CSV files: decode, check, split; every field stays text. What each step means: ``docs/proofs/rows.md``.
 #
 # Quotes are what makes CSV hard. In a well-formed file they alternate: the first opens a field, the second closes it
 # or is the first of a doubled quote, and so on. A character is therefore inside quotes exactly where an odd number of
@@ -331,7 +331,7 @@ def _end_of_records(piece: bytes) -> int:
 #
 # A frame's column may be stored as numbers, or as objects because of one text in somebody else's row. The meaning of a
 # value must not depend on that, so objects become the text that means the same as the value would in a column of its
-# own kind (``docs/proofs/reading.md``).
+# own kind (``docs/proofs/rows.md``).
 
 
 LARGEST_WHOLE_FLOAT = 2**53 - 1

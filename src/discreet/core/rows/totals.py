@@ -276,7 +276,7 @@ def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int
 #
 # A row is a public whole number, split into whole parts. A unit with m rows and a limit of k counts each
 # sum of its parts times k/m, rounded down. So nothing is chosen, and no unit adds up to more than k rows. Proofs:
-# ``docs/proofs/weighted_rows.md``.
+# ``docs/proofs/bounding.md``.
 
 
 _LARGEST_WHOLE = 2**30

@@ -136,7 +136,7 @@ class BoundedCovariance(Mechanism):
     ---------
     The ``budget``: it is split over the entries, each release meets its share whatever the earlier ones were (adaptive
     composition), and clamping is 1-Lipschitz, so the changes stay the changes. The repair is post-processing. Proof:
-    ``docs/proofs/covariance_matrix.md``.
+    ``docs/proofs/bounded_laplace.md``.
 
     Examples
     --------

@@ -186,7 +186,7 @@ def truncated_laplace_interval(
 
     A truth is kept where the value lies in the shortest region that holds it with probability ``level``, the points
     within d(truth) of the truth. The coverage is exactly ``level`` at every truth, the bounds included, and the
-    interval always holds the value itself. Proof: ``docs/proofs/law_inversion.md``.
+    interval always holds the value itself. Proof: ``docs/proofs/population_intervals.md``.
     """
     points, half = np.asarray(value, dtype=float), np.asarray(grid, dtype=float) / 2
     low_end, high_end = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
@@ -850,7 +850,7 @@ class BoundaryInflatedLaplace(Mechanism):
     ---------
     That of Laplace noise of the same scale, by post-processing; for a scalar it is tight with Δ replaced by
     min(Δ, u − l), since a clamped output tells as much about a truth inside the domain as the unclamped one. Any
-    neighbour relation that Δ has. Proof: ``docs/proofs/boundary_inflated.md``.
+    neighbour relation that Δ has. Proof: ``docs/proofs/bounded_laplace.md``.
 
     Examples
     --------

@@ -165,7 +165,7 @@ class BoundedProportions(Mechanism):
     ---------
     That of the noise, for the moves of the measured numbers: a record moves one proportion by 1/n (add/remove) or two
     of them (replace-one), and in the tree one or two nodes of each level. What follows is post-processing. Proof:
-    ``docs/proofs/proportion_vector.md``.
+    ``docs/proofs/bounded_laplace.md``.
 
     Examples
     --------

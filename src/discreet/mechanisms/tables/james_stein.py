@@ -135,7 +135,7 @@ class RankDeficientGaussian(PostProcessed):
     ---------
     With μ = Δ₂/σ it is μ-GDP, tight, and has every other guarantee of `Gaussian` (lee2022, Theorem 2). The exact total
     may only be read from the data under replace-one neighbours, where it is public; otherwise it must be given. Proof:
-    ``docs/proofs/rank_deficient.md``.
+    ``docs/proofs/table_noise.md``.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ def trend(cells: int) -> Array:
 
 # ---- Shrinkage: James-Stein estimators of noisy tables, and their exact mean squared error
 #
-# Formulas and proofs: ``docs/proofs/james_stein.md``.
+# Formulas and proofs: ``docs/proofs/table_noise.md``.
 
 
 Towards = Literal["zero", "mean"]
@@ -465,7 +465,7 @@ class JamesSteinGaussian(PostProcessed):
     ---------
     With μ = Δ₂/σ it is μ-GDP, and has every other guarantee of `Gaussian`: shrinkage is post-processing (lee2022,
     Theorems 4 to 6). The rank-deficient form publishes the exact total, and is refused where that is private. Proofs:
-    ``docs/proofs/james_stein.md`` and ``docs/proofs/rank_deficient.md``.
+    ``docs/proofs/table_noise.md``.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ __all__ = [
 
 # ---- Clipping: moving a noisy table to the nearest possible one, which is post-processing and never costs accuracy.
 #
-# Proof that each of them dominates what it is given: ``docs/proofs/simplex_projection.md``.
+# Proof that each of them dominates what it is given: ``docs/proofs/table_noise.md``.
 
 
 Clip = Literal["none", "nonnegative", "simplex", "box"]
@@ -345,7 +345,7 @@ class Clipped(PostProcessed):
     Guarantee
     ---------
     That of the mechanism inside: clipping is post-processing, and never takes the output away from the truth
-    (lee2022, Proposition 8). Proof: ``docs/proofs/simplex_projection.md``.
+    (lee2022, Proposition 8). Proof: ``docs/proofs/table_noise.md``.
 
     Parameters
     ----------

@@ -115,7 +115,7 @@ class KMedian(ClusterModel):
     ---------
     Add/remove neighbours. One row changes every cost by between 0 and the diameter, in the same direction: each
     choice is a monotone exponential mechanism of strength ε/(T + 1) (η²/8-zCDP for strength η). Proof:
-    ``docs/proofs/kmedian.md``.
+    ``docs/proofs/clustering.md``.
 
     Examples
     --------

@@ -324,7 +324,7 @@ class DPLloyd(ClusterModel):
     Add/remove neighbours. A row is in one cluster, so in one iteration it moves that cluster's d sums by at most 1 each
     (in half-widths) and its count by 1: noise for ℓ₁ = d + λ (ℓ₂ = √(d + λ²)), with the count weighted by λ, pays for
     all clusters at once, and T iterations compose. Everything else reads public centres only. Proof:
-    ``docs/proofs/lloyd.md``.
+    ``docs/proofs/clustering.md``.
 
     Examples
     --------

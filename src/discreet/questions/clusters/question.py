@@ -30,7 +30,7 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
 
     Guarantee
     ---------
-    That of the model: ``docs/proofs/lloyd.md`` and ``docs/proofs/kmedian.md``, for added and removed rows.
+    That of the model: ``docs/proofs/clustering.md``, for added and removed rows.
     """
 
     topic: ClassVar[str] = "Relations"

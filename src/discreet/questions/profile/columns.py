@@ -39,7 +39,7 @@ __all__ = [
 
 # ---- Plain texts: numbers and dates as most programs write them, read by Arrow's casts at a fraction of the usual cost
 #
-# What a text means is the engine's to say, by the rules of ``docs/proofs/reading.md``. Arrow reads fewer texts than
+# What a text means is the engine's to say, by the rules of ``docs/proofs/rows.md``. Arrow reads fewer texts than
 # these rules do, and reads them alike: what it refuses, and what it might read otherwise, is left to the engine. So the
 # rules decide what a text means, and other texts in its column decide only how fast it is read.
 
