@@ -30,8 +30,8 @@ from discreet.results.display import Facts, Result
 
 __all__ = [
     "PaperClaim", "Decision", "FAILS", "HOLDS", "MeasuredRange", "OPEN", "Rows", "VERDICTS", "average", "compared",
-    "least", "most", "pick", "size_of", "votes", "Part", "Progress", "Row", "Study", "StudyResult", "decide", "pack", "run",
-    "run_one", "stored_rows",
+    "least", "most", "pick", "size_of", "votes", "Part", "Progress", "Row", "Study", "StudyResult", "decide", "pack",
+    "run", "run_one", "stored_rows",
 ]  # fmt: skip
 
 
