@@ -120,6 +120,22 @@ def test_a_plan_costs_nothing_and_says_what_is_read(name):
     assert session.ledger.remaining() == budget(name)
 
 
+TINY = [PureDP(1e-300), PureDP(1e-20), ApproxDP(1.0, 5e-324), GaussianDP(1e-300)]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_buys_nothing_but_noise_is_refused_before_it_is_paid_for(name):
+    """The noise would outgrow what is computed of it: errors without words, after the payment."""
+    for given in TINY:
+        if name not in NOT_PURE or isinstance(given, type(NOT_PURE[name])):
+            whole = {PureDP: PureDP(1.0), ApproxDP: ApproxDP(1.0, 0.1), GaussianDP: GaussianDP(1.0)}[type(given)]
+            session = Session(rows(50), SCHEMA, ledger=":memory:", budget=whole)
+            for ask in (getattr(session.plan, name), getattr(session, name)):
+                with pytest.raises(InvalidParameter, match=r"less buys nothing but noise\. Give the release more"):
+                    ask(guarantee=given, **ASKED[name])
+            assert session.ledger.remaining() == whole
+
+
 @pytest.mark.parametrize("name", ASKED)
 def test_asked_twice_and_paid_once(name, tmp_path):
     ledger = tmp_path / "ledger.sqlite"

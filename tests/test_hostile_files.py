@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from discreet.questions.shorthands import SHORTHANDS
 
 from discreet import Ledger
 from discreet.core.errors import DiscreetError
 from discreet.core.ledger.journal import ROOT, chained
 from discreet.plans.bundle import signed_content, verify_bundle, write_bundle
 from discreet.plans.job import Job
+from discreet.questions import asked
 from tests.processes import ROOT as HERE
 
 TEXTS = [
@@ -44,6 +46,42 @@ def changed_text(text: str, chance: random.Random) -> str:
     return text[:start] + put + text[start + length :]
 
 
+NUMBERS = ["0", "1", "-1", "2", "7.5", "0.1", "1e-300", "1e308", "inf", "nan", "1e6", "9007199254740993", "true"]
+WORDS = [
+    *asked(),
+    *SHORTHANDS,
+    "age",
+    "region",
+    "satisfied",
+    "survey.csv",
+    "north",
+    "yes",
+    "age\\u001b[2J",
+    "<b>|x",
+    "",
+]
+SETTINGS = [
+    *(f"{name} = {{}}" for name in ("share", "epsilon", "rows", "size", "grid", "interval", "times", "quality")),
+    *(f'{name} = "{{}}"' for name in ("column", "by", "columns", "title", "period", "value", "where", "neighbours")),
+    'columns = ["{}", "age"]', 'by = ["{}", "region"]', 'labels = ["{}", "x"]', "[scenario]", "[output]", "[ledger]",
+]  # fmt: skip
+
+
+def changed_setting(text: str, chance: random.Random) -> str:
+    """A plan with another value in one of its lines, a line less, or a line more: most of it still makes sense."""
+    lines = text.splitlines()
+    place, kind = chance.randrange(len(lines)), chance.choice(["value", "value", "value", "less", "more"])
+    name, sign, value = lines[place].partition(" = ")
+    if kind == "more":
+        lines.insert(place, chance.choice(SETTINGS).format(chance.choice([*NUMBERS, *WORDS])))
+    elif kind == "less":
+        del lines[place]
+    elif sign:
+        word = chance.choice([one for one in WORDS if name != "ask" or one in WORDS[:-9]])
+        lines[place] = f'{name} = "{word}"' if value.startswith('"') else f"{name} = {chance.choice(NUMBERS)}"
+    return "\n".join([*lines, ""])
+
+
 def changed_value(value: Any, chance: random.Random) -> Any:
     """JSON data with one value in it, at any depth, replaced by another."""
     if isinstance(value, dict) and value and chance.random() < 0.9:
@@ -57,10 +95,18 @@ def changed_value(value: Any, chance: random.Random) -> Any:
     return chance.choice(VALUES)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def changed_bundle(bundle: Any, chance: random.Random) -> Any:
+    """A bundle with one value in it replaced; half of them signed again, by somebody who wants to be believed."""
+    changed = changed_value(bundle, chance)
+    if chance.random() < 0.5 and isinstance(changed, dict) and isinstance(changed.get("signed"), dict):
+        key = Ed25519PrivateKey.generate()
+        changed["signed"] = {"by": "officer", "key": key.public_key().public_bytes_raw().hex()}
+        changed["signature"] = key.sign(signed_content(changed)).hex()
+    return changed
+
+
+def published(folder: Path) -> Path:
     """A plan that was run, its ledger, and a bundle of both."""
-    folder = tmp_path_factory.mktemp("hostile")
     for name in ("survey.csv", "survey.toml"):
         shutil.copy(HERE / "examples" / name, folder)
     Job(folder / "survey.toml").run()
@@ -68,6 +114,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     public = key.public_key().public_bytes_raw().hex()
     write_bundle(folder / "survey.toml", folder / "survey.bundle", by="officer", public=public, sign=key.sign)
     return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return published(tmp_path_factory.mktemp("hostile"))
 
 
 SIZES = [40, pytest.param(1000, marks=pytest.mark.deep)]
@@ -87,15 +138,9 @@ def test_changed_plans_are_planned_or_refused(made: Path, tmp_path: Path, number
 
 @pytest.mark.parametrize("number", SIZES)
 def test_changed_bundles_are_refused_or_verified(made: Path, tmp_path: Path, number: int) -> None:
-    """Half of them signed again, by somebody who wants to be believed."""
     bundle, chance = json.loads((made / "survey.bundle").read_text()), random.Random(2)
-    key = Ed25519PrivateKey.generate()
     for _ in range(number):
-        changed = changed_value(bundle, chance)
-        if chance.random() < 0.5 and isinstance(changed, dict) and isinstance(changed.get("signed"), dict):
-            changed["signed"] = {"by": "officer", "key": key.public_key().public_bytes_raw().hex()}
-            changed["signature"] = key.sign(signed_content(changed)).hex()
-        (tmp_path / "a.bundle").write_text(json.dumps(changed))
+        (tmp_path / "a.bundle").write_text(json.dumps(changed_bundle(bundle, chance)))
         verify_bundle(tmp_path / "a.bundle")
 
 

@@ -197,6 +197,32 @@ def test_half_a_slot_of_the_witness_is_taken_back(path: Path, monkeypatch: pytes
         ledger.verify()
 
 
+LIMITED = """
+import resource, signal, sys
+from discreet.ledgers import Ledger
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
+Ledger(sys.argv[1]).close()
+"""
+
+
+@pytest.mark.parametrize("room", [1, 64, 127])
+@pytest.mark.parametrize("old", [0, 40])
+def test_older_slot_is_not_half_written_over(path: Path, room: int, old: int) -> None:
+    """The writer before died between its entry and its slot, and this one's files may not grow as far."""
+    head = Path(f"{path}-head")
+    with Ledger(path) as ledger:
+        while ledger._look().seq < old:
+            spend(ledger, 0.001)
+        before = head.read_bytes()
+        seq = spend(ledger, 0.001).seq
+    head.write_bytes(before)
+    output([sys.executable, "-c", LIMITED, str(path), str(seq % 32 * 128 + room)])
+    assert head.read_bytes() == before
+    with Ledger(path) as ledger:
+        assert ledger.verify().entries == seq
+
+
 def test_missing_witness_is_written_again(path: Path) -> None:
     Path(f"{path}-head").unlink()
     Ledger(path).close()
@@ -275,8 +301,16 @@ def forged(path: Path, kind: str, change: dict[str, Any], seq: int) -> None:
         ),
         (6, "spend", {"guarantee": {"kind": "magic"}}, "entry 6: its content cannot be read"),
         (6, "spend", {"partition": "p"}, "entry 6: its content cannot be read"),
+        *(
+            (6, "spend", {name: wrong}, "entry 6: its content cannot be read (TypeError: a name is no text)")
+            for name, wrong in (("request", 5), ("request", [1]), ("team", 1), ("plan", {"a": 1}), ("release_id", 7))
+        ),
+        (6, "note", {"sources": [3], "anchors": []}, "entry 6: its content cannot be read"),
+        (6, "note", {"sources": [], "anchors": [None]}, "entry 6: its content cannot be read"),
+        (1, "open", {"dataset": 5}, "entry 1: its content cannot be read (TypeError: a name is no text)"),
         (7, "answer", {"spend": 3}, "entry 7: it answers entry 3, which is not a spend"),
         (7, "answer", {"spend": 2}, "entry 7: entry 2 is answered twice"),
+        (6, "answer", {"spend": 4}, "entry 6: its content cannot be read (KeyError: 'answer')"),
     ],
 )
 def test_forged_entries_are_named(path: Path, seq: int, kind: str, change: dict[str, Any], text: str) -> None:

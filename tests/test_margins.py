@@ -903,3 +903,9 @@ def test_pairs_of_margins_add_up_exactly(seed):
             assert (margin.sum(axis=place) == found[smaller]).all()
     errors = np.concatenate([np.ravel(found[axes] - parts[axes]) for axes in parts if len(axes) == 2])
     assert math.sqrt(np.mean(errors**2)) < 6
+
+
+def test_delta_alone_is_refused_in_words():
+    schema = d.Schema(columns={name: d.Categories(["a", "b"]) for name in "xy"})
+    with pytest.raises(InvalidParameter, match="has no epsilon for this noise"):
+        TablesQuestion(schema, [["x"], ["x", "y"]], d.ApproxDP(0.0, 1e-6)).plan()

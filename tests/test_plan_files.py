@@ -28,6 +28,7 @@ from discreet.plans.plan_file import PlanFile
 from discreet.plans.review import signer
 from discreet.plans.skeleton import skeleton
 from discreet.publish import files
+from discreet.publish.export import read_facts
 from discreet.publish.files import write_anchor, write_whole
 from discreet.questions.facade import Asked, Questions
 from discreet.questions.mean import MeanQuestion
@@ -522,6 +523,62 @@ def test_plans_bundles_keys_and_anchors_are_regular_files(tmp_path, kind):
     if kind != "huge":
         with pytest.raises(DiscreetError, match=words), Ledger(":memory:", PureDP(1.0)) as ledger:
             write_anchor(ledger, place)
+
+
+PIPES = """
+import os, sys
+from discreet.cli.main import main
+for name, command in {
+    "log.jsonl": "run plan.toml --log log.jsonl",
+    "rows.parquet": "run plan.toml",
+    "rows.ledger-sources": "run plan.toml",
+    "plan.attack.json": "run plan.toml",
+    "plan.bundle": "run plan.toml",
+    "plan-report/results.json": "export plan-report",
+    "pipe": "export pipe",
+    "rows.csv": "describe rows.csv",
+    "heads.txt": "ledger verify rows.ledger --anchor heads.txt",
+    "other.ledger": "run plan.toml",
+}.items():
+    if os.path.exists(name):
+        os.rename(name, "aside")
+    os.mkfifo(name)
+    try:
+        main(command.split())
+        status = 0
+    except SystemExit as ended:
+        status = ended.code
+    print(name, status)
+    if os.path.exists(name):  # results are moved aside
+        os.unlink(name)
+    if os.path.exists("aside"):
+        os.rename("aside", name)
+"""
+
+
+def test_no_command_waits_for_a_pipe(plan):
+    """Named on the command line or in the plan, or beside it under a name that is looked for."""
+    Job(plan).run()
+    out, err = told(started([sys.executable, "-c", PIPES], cwd=plan.parent))
+    ended = dict(line.split() for line in out.splitlines() if re.fullmatch(r"\S+ \d", line))
+    assert ended == {
+        "log.jsonl": "1", "rows.parquet": "0", "rows.ledger-sources": "0", "plan.attack.json": "0", "plan.bundle": "0",
+        "plan-report/results.json": "2", "pipe": "2", "rows.csv": "4", "heads.txt": "2", "other.ledger": "0",
+    }  # fmt: skip
+    assert "log = 'log.jsonl': cannot be written: it is a FIFO that nobody reads" in err
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"plan.toml": 3}', '{"plan.toml": {"": []}}', "9" * 5000, "\0"])
+def test_records_of_a_plan_may_hold_anything(plan, content):
+    for record in ("rows.ledger-sources", "plan.attack.json"):
+        plan.with_name(record).write_text(content)
+    assert Job(plan).run().drawn == 4
+    plan.with_name("rows.ledger-sources").write_text(content)
+    assert "The rows can be read as the plan declares them." in Job(plan).check_source()
+    results = plan.parent / "plan-report" / "results.json"
+    results.write_text(content)
+    with pytest.raises(DiscreetError, match="results"):
+        read_facts(results)
 
 
 def test_a_full_disk_is_told_in_words(plan, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """A ledger belongs to the data, not to the plan: copies of plans, second ledgers, anchors, and exit statuses."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet import ApproxDP, GaussianDP, Ledger, PureDP
 from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerCorrupted, PlanFileError
 from discreet.core.guarantee import Guarantee, ZeroConcentratedDP
 from discreet.core.protection import Protection
+from discreet.plans.bundle import write_bundle
 from discreet.plans.job import Job, RunProgress, refusal_of
 from discreet.plans.plan_file import PlanFile, divided
 from tests.processes import ROOT, output, started, told
@@ -204,6 +207,19 @@ def test_simultaneous_runs_count_each_release_once(folder: Path) -> None:
     assert sorted(released) == ["0", "4"]
 
 
+def test_a_lock_that_somebody_holds_for_ever_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user who may read the directory can lock it."""
+    file, report = plan(folder), folder / "survey-report"
+    report.mkdir()
+    monkeypatch.setattr("discreet.plans.job._PATIENCE", 0.1)
+    theirs = os.open(report, os.O_RDONLY)
+    fcntl.flock(theirs, fcntl.LOCK_EX)
+    with pytest.raises(DiscreetError, match=r"another process has it locked, for more than 0\.1 s\."):
+        Job(file).run()
+    os.close(theirs)
+    assert Job(file).run().drawn == 1
+
+
 def test_links_in_names_are_text(folder: Path) -> None:
     file = plan(folder)
     file.write_text(file.read_text().replace('name = "people"', 'name = "people"\ntitle = "[x](javascript:alert(1))"'))
@@ -369,6 +385,54 @@ def test_a_run_with_a_restored_ledger_is_refused(
     assert Job(file).run().drawn == 1
 
 
+def signed_bundle(folder: Path, file: Path, out: str) -> None:
+    key = Ed25519PrivateKey.generate()
+    public = key.public_key().public_bytes_raw().hex()
+    write_bundle(file, folder / out, by="officer", public=public, sign=key.sign)
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "moved aside", "bundle of another name"])
+def test_a_restored_ledger_shows_in_whatever_the_plan_published(folder: Path, where: str) -> None:
+    file, backup = backed_up(folder, "")
+    report, out = folder / "survey-report", None
+    if where == "elsewhere":
+        out = folder / "other"
+    elif where == "moved aside":
+        (report / "results.json").rename(report / "results-1.json")
+    else:
+        signed_bundle(folder, file, "2026.bundle")
+        shutil.rmtree(report)
+    restored(folder, backup)
+    with pytest.raises(LedgerCorrupted, match="The ledger is older than what was published"):
+        Job(file).run(output=out)
+
+
+def test_a_restored_ledger_shows_in_results_of_other_periods(folder: Path) -> None:
+    file, backup = backed_up(folder, "")
+    file.write_text('period = "2026-10"\n' + file.read_text())
+    Job(file).run()
+    shutil.rmtree(folder / "survey-report" / "2026-10")
+    Job(file, period="2026-09").run()
+    restored(folder, backup)
+    for result in (folder / "survey-report").glob("results*.json"):
+        result.unlink()
+    with pytest.raises(LedgerCorrupted, match=r"2026-09/results\.json"):
+        Job(file).run()
+
+
+def test_a_bundle_tells_what_others_spent_before_it_was_made(folder: Path) -> None:
+    file, backup = backed_up(folder, "")
+    for name in ("survey.ledger", "survey.ledger-head"):
+        shutil.copy(folder / name, backup)  # after the plan's own release
+    other = plan(folder, "other.toml", extra='epsilon = 0.5\ncolumn = "age"')
+    other.write_text(other.read_text().replace('ask = "count"', 'ask = "mean"'))
+    Job(other).run()
+    signed_bundle(folder, file, "survey.bundle")
+    restored(folder, backup)
+    with pytest.raises(LedgerCorrupted, match=r"survey\.bundle holds"):
+        Job(file).run(again=True)
+
+
 def test_a_new_ledger_beside_old_results_is_refused(folder: Path) -> None:
     file, _ = backed_up(folder, "")
     for name in ("survey.ledger", "survey.ledger-head"):
@@ -378,7 +442,10 @@ def test_a_new_ledger_beside_old_results_is_refused(folder: Path) -> None:
     assert not (folder / "survey.ledger").exists()
 
 
-@pytest.mark.parametrize("content", [b"my own notes", b"{", b"{}", b"[" * 100_000, b"\xff", b'{"facts": 1}'])
+HEADS = [b'{"facts": 1}', *(b'{"facts": {"privacy": {"head": %s}}}' % one for one in (b"5", b"[1]", b"{}", b'"x"'))]
+
+
+@pytest.mark.parametrize("content", [b"my own notes", b"{", b"{}", b"[" * 100_000, b"\xff", *HEADS])
 def test_other_files_under_the_name_of_results_say_nothing(folder: Path, content: bytes) -> None:
     file = plan(folder)
     (folder / "survey-report").mkdir()

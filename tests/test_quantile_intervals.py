@@ -23,7 +23,7 @@ from discreet.mechanisms.choices.quantile import (
     simulated,
 )
 from discreet.mechanisms.choices.selection import flip_probabilities
-from discreet.questions.quantile import Quantiles, noise_miss, sampled_shares
+from discreet.questions.quantile import Quantiles, noise_miss, sampled_shares, typical_ranks
 from discreet.results.release import Release, release
 
 GRID = Bounds(0, 5, grid=1)
@@ -428,3 +428,12 @@ def test_releases_with_settings_of_another_version_are_refused():
     data["mechanism"]["cells"] = 12
     with pytest.raises(DiscreetError, match="settings that this version does not know"):
         Release.from_dict(data)
+
+
+def test_hardly_any_weight_chooses_the_whole_grid_and_no_error():
+    interval = QuantileInterval(
+        first=1e-22, second=1e-22, shares=((0.333333, 0.333334),), lowest=0, highest=5, grid=1.0, miss=0.05
+    )
+    rows = np.array([np.arange(6), [1, 0, 0, 2, 0, 0]])
+    assert interval.draw(rows, rng=1).tolist() == [0.0, 2.0, 5.0]
+    assert typical_ranks(interval, (0.333333,), 1000) <= 1000

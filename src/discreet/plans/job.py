@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,7 +27,7 @@ from discreet.core.errors import (
     NotApproved,
     PlanFileError,
 )
-from discreet.core.files import read_regular, reason
+from discreet.core.files import open_regular, read_regular, reason
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
 from discreet.core.ledger.balance import digest_of
 from discreet.core.schema import Schema
@@ -35,7 +36,7 @@ from discreet.plans.plan_file import PlanFile, PlannedQuestion, begun, refuse_un
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import Rehearsal, Rehearsing
 from discreet.publish.export import RESULTS_FORMAT, all_rows, export, read_facts
-from discreet.publish.files import check_not_rolled_back, write_anchor, write_whole
+from discreet.publish.files import bundled_plan, check_not_rolled_back, write_anchor, write_whole
 from discreet.publish.ledger_statement import planned_release
 from discreet.publish.report import (
     ReportedRelease,
@@ -414,20 +415,18 @@ def _beside(plan: Path) -> Path:
 
 def record_attack(plan: Path, found: dict[str, Any]) -> Path:
     """Write down what an attack on a plan found, beside the plan; an earlier record is replaced."""
-    place = _beside(plan)
-    place.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return place
+    return write_whole(_beside(plan), json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def attack_words(file: PlanFile) -> str | None:
     """The line of a report about the last attack on exactly this plan; None where there was none."""
     try:
-        found = json.loads(_beside(file.path).read_text(encoding="utf-8"))
+        found = json.loads(read_regular(_beside(file.path), _LARGEST))
         if found["plan"] != plan_digest(file.text):
             return None
         verdict = "no release exceeded its guarantee" if found["passed"] else "a release EXCEEDED its guarantee"
         return f"This plan was attacked on {found['created'][:10]} on {found['tables']} synthetic data sets: {verdict}."
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -576,17 +575,18 @@ class SourceState:
 
     def _recorded(self) -> dict[str, dict[str, str]]:
         try:
-            found = json.loads(self._record.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(read_regular(self._record, _LARGEST))
+        except (OSError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        plans = found.items() if isinstance(found, dict) else ()
+        return {plan: seen for plan, seen in plans if isinstance(seen, dict)}
 
 
 def _keyed(source: str, salt: bytes) -> str | None:
     """A keyed hash of a file's size, time and both ends; None where the source is no single file."""
     try:
-        told = os.stat(source)
-        with open(source, "rb") as file:
+        with open(open_regular(os.path.realpath(source)), "rb") as file:
+            told = os.fstat(file.fileno())
             first = file.read(_END)
             file.seek(max(0, told.st_size - _END))
             ends = first + file.read(_END)
@@ -600,6 +600,8 @@ if sys.platform != "win32":
 
 
 _LARGEST = 1 << 30
+_PATIENCE = 60.0
+"""Seconds for another run into the same directory: whoever may read a directory could hold its lock for ever."""
 
 
 class Job:
@@ -767,8 +769,19 @@ class Job:
         return self.ledger(write=True)
 
     def _check_newest(self, ledger: Ledger, directory: Path) -> None:
-        published = (directory / "results.json", self.file.path.with_suffix(".bundle"))
-        check_not_rolled_back(ledger, self.file.anchor, published)
+        check_not_rolled_back(ledger, self.file.anchor, [*self._published(directory), *self._bundles()])
+
+    def _published(self, directory: Path) -> list[Path]:
+        """Results of the plan in a directory, where it puts them by itself, and of all its periods."""
+        periods = self.file.output.glob("*/") if self.file.period is not None else ()
+        places = dict.fromkeys([directory, self._directory, *sorted(periods)])
+        return [one for place in places for one in (place / "results.json", *sorted(place.glob("results-[0-9]*.json")))]
+
+    def _bundles(self) -> list[Path]:
+        """Bundles of the plan beside it, whatever they are called."""
+        own = self.file.path.with_suffix(".bundle")
+        others = (one for one in sorted(own.parent.glob("*.bundle")) if one != own)
+        return [own, *(one for one in others if bundled_plan(one) == self.file.path.name)]
 
     def run(
         self, *, again: bool = False, output: Path | None = None, progress: Callable[[RunProgress], None] | None = None
@@ -962,12 +975,26 @@ def _alone_in(directory: Path) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    handle = os.open(directory, os.O_RDONLY)
+    handle, deadline = os.open(directory, os.O_RDONLY), time.monotonic() + _PATIENCE
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        while not _locked(handle):
+            if time.monotonic() > deadline:
+                raise DiscreetError(
+                    f"output = {str(directory)!r}: another process has it locked, for more than {_PATIENCE:g} s. Let "
+                    "that run end, or choose another directory. Nothing was spent."
+                )
+            time.sleep(0.02)
         yield
     finally:
         os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Try to lock a directory; whether that worked."""
+    with suppress(BlockingIOError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 def _keep_others(path: Path, releases: Mapping[str, Any]) -> Path | None:

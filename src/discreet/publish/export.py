@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra
-from discreet.core.files import reason
+from discreet.core.files import read_regular, reason
 from discreet.publish.files import write_whole
 from discreet.publish.report import CrossTable, grids, label_words, methods_parts
 from discreet.results.display import held, printable
@@ -316,6 +316,7 @@ def _shown(value: Any) -> str:
 
 Facts = Mapping[str, Any]
 RESULTS_FORMAT = 3
+_LARGEST = 1 << 30
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NOT_APPLICABLE, _TOTAL = "_Z", "_T"  # SDMX codes: a dimension that a release does not have, or sums over
 
@@ -350,8 +351,8 @@ def read_facts(results: str | os.PathLike[str]) -> Facts:
     """What a run reported, from its ``results.json``."""
     path = _results_file(results)
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as failure:
+        stored = json.loads(read_regular(path, _LARGEST))
+    except (OSError, ValueError, RecursionError) as failure:
         raise InvalidParameter(
             "results", str(path), f"cannot be read: {reason(failure)[:-1]}", "Pass results.json of a run."
         ) from None

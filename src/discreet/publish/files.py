@@ -6,6 +6,7 @@ that file behind; whoever writes the same file next removes it. One that is bein
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
@@ -27,9 +28,12 @@ from discreet.results.display import printable
 from discreet.results.ledger import Ledger
 
 __all__ = [
-    "write_new", "write_whole", "anchored_heads", "check_not_rolled_back", "write_anchor", "RunLog", "logged",
-    "progress_line", "say", "tell",
+    "write_new", "write_whole", "anchored_heads", "bundled_plan", "check_not_rolled_back", "write_anchor", "RunLog",
+    "logged", "progress_line", "say", "tell",
 ]  # fmt: skip
+
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)
+"""For somebody who reads a pipe: /dev/stdout and pipes that are read are logs like any other."""
 
 
 if sys.platform != "win32":
@@ -184,16 +188,27 @@ def check_not_rolled_back(ledger: Ledger, anchor: Path | None, published: Iterab
         with suppress(InvalidParameter):
             found[place] = _heads_of(ledger, place)
     missing = ledger.missing(head for heads in found.values() for head in heads)
-    for place, heads in found.items():
-        for head in (one for one in heads if one in missing):
-            which = "the new ledger" if ledger.path == ":memory:" else ledger.path
-            raise LedgerCorrupted(
-                f"{which}: no entry has the head {head[:16]}…, which {place} holds. The ledger is older than what was "
-                "published, or another one: a run would publish other values for releases that are out, and not count "
-                "the first ones. Put the newest ledger back. If it is lost, and the owner of the data decides to go on "
-                f"with this one, prove that: take the head out of {place} (move results and bundles away), and plan "
-                "with a budget that leaves out what was spent since. Nothing was drawn."
-            )
+    holding = [place for place, heads in found.items() if not missing.isdisjoint(heads)]
+    if holding:
+        which = "the new ledger" if ledger.path == ":memory:" else ledger.path
+        head = next(one for one in found[holding[0]] if one in missing)
+        others = f" and {len(holding) - 1} more" if len(holding) > 1 else ""
+        raise LedgerCorrupted(
+            f"{which}: no entry has the head {head[:16]}…, which {holding[0]} holds. The ledger is older than what was "
+            "published, or another one: a run would publish other values for releases that are out, and not count "
+            "the first ones. Put the newest ledger back. If it is lost, and the owner of the data decides to go on "
+            f"with this one, prove that: take the head out of {holding[0]}{others} (move results and bundles away), "
+            "and plan with a budget that leaves out what was spent since. Nothing was drawn."
+        )
+
+
+def bundled_plan(place: Path) -> str | None:
+    """The name of the plan that a bundle is of; None where there is no bundle."""
+    try:
+        name = json.loads(read_regular(place, _LARGEST))["plan"]["name"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None
 
 
 def _heads_of(ledger: Ledger, place: Path) -> list[str]:
@@ -201,7 +216,9 @@ def _heads_of(ledger: Ledger, place: Path) -> list[str]:
         text = read_regular(place, _LARGEST).decode()
         if text.startswith("{"):
             content = json.loads(text)
-            return [content.get("results", content)["facts"]["privacy"]["head"]]
+            newest = [content["ledger"][-1]["hash"]] if "results" in content else []  # others may have spent since
+            heads = [content.get("results", content)["facts"]["privacy"]["head"], *newest]
+            return [one for one in heads if _HEAD.fullmatch(one)]
     except OSError as failure:
         raise InvalidParameter(
             "anchor", str(place), f"cannot be read: {reason(failure)}", "Pass a head, or a file with heads."
@@ -239,13 +256,15 @@ class RunLog:
             return
         told = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "plan": self._plan, "event": event, **facts}
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_WAITING, 0o644)
             try:
                 os.write(handle, f"{dumps(told, ensure_ascii=False)}\n".encode())
             finally:
                 os.close(handle)
         except OSError as failure:
-            raise DiscreetError(f"log = {str(self._path)!r}: cannot be written: {reason(failure)}") from None
+            unread = "it is a FIFO that nobody reads, or a socket. Pass the path of a file."
+            words = unread if failure.errno == errno.ENXIO else reason(failure)
+            raise DiscreetError(f"log = {str(self._path)!r}: cannot be written: {words}") from None
 
     def following(self, shown: Callable[[Any], None] | None) -> Callable[[Any], None]:
         """What notes each release of a run, and then shows it."""

@@ -173,7 +173,7 @@ def typical_ranks(
 
 def _ranks(targets: Array, rows: int, factor: float) -> Integers:
     """Ranks whose rows are told apart: all of them close to a target, fewer and fewer farther away."""
-    away, least = [0], max(1, int(_ALIKE / factor))
+    away, least = [0], max(1, int(min(_ALIKE / factor, rows)))
     while away[-1] < rows:
         away.append(away[-1] + max(least, away[-1] // _FINE))
     near = np.rint(targets).astype(np.int64)[:, None] + np.concatenate([away, np.negative(away)])

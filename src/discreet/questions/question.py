@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, InitVar, dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Never, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ __all__ = [
     "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
     "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE",
     "Form", "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question",
-    "KINDS", "UNSAID", "DeclaredColumns", "column_names", "common_step", "first_of", "guarantee_of",
+    "KINDS", "UNSAID", "DeclaredColumns", "column_names", "common_step", "enough", "first_of", "guarantee_of",
 ]  # fmt: skip
 
 
@@ -235,6 +235,31 @@ def guarantee_of(guarantee: Guarantee | None, **given: float | None) -> Guarante
     return guarantee
 
 
+_LEAST = {"epsilon": 1e-9, "delta": 1e-100, "rho": 1e-18, "mu": 1e-9}
+"""Below, noise outgrows what is computed of it, and a release could fail after it was paid for."""
+
+
+def enough(guarantee: Guarantee) -> Guarantee:
+    """The guarantee of a question; refuses one that buys nothing but noise, however many rows there are.
+
+    Examples
+    --------
+    >>> from discreet import PureDP
+    >>> enough(PureDP(0.1))
+    PureDP(epsilon=0.1)
+    """
+    small = any(0 < value < _LEAST[name] for name, value in guarantee.parameters().items())
+    return _refused(guarantee) if small else guarantee
+
+
+def _refused(guarantee: Guarantee) -> Never:
+    least = {name: f"{_LEAST[name]:g}" for name in guarantee.parameters()}
+    raise InvalidParameter(
+        "guarantee", guarantee, f"must have at least {', '.join(f'{name} = {one}' for name, one in least.items())}: "
+        "less buys nothing but noise", "Give the release more. Nothing was spent.",
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asking:
     """What every question is told by name. A class of its own, so that what is asked about comes first.
@@ -299,7 +324,7 @@ class Question(Asking, ABC, Generic[A]):
 
     def __post_init__(self, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> None:
         found = guarantee_of(self.guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-        object.__setattr__(self, "guarantee", found)
+        object.__setattr__(self, "guarantee", enough(found))
         self._validate()
 
     @abstractmethod

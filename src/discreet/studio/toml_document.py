@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 import threading
 import time
@@ -18,7 +19,7 @@ from tomlkit.container import Container, OutOfOrderTableProxy
 from tomlkit.items import Item
 
 from discreet.core.errors import DiscreetError
-from discreet.core.files import reason
+from discreet.core.files import read_regular, reason
 from discreet.publish.files import write_whole
 
 __all__ = ["GONE", "Conflict", "Place", "TomlDocument", "digest_of", "value_at"]
@@ -32,6 +33,7 @@ _KEPT = (Item, Container, OutOfOrderTableProxy)
 """Parts of a document that keep comments and layout."""
 _HEADING = re.compile(r"\[[^=,]*\]\s*(#.*)?$")
 _STEPS = 200
+_LARGEST = 16_000_000
 _TOGETHER = 2.0
 """Changes of one place within so many seconds are one step to undo: a slider makes dozens."""
 
@@ -74,7 +76,8 @@ class TomlDocument:
     def text(self) -> str:
         """The file as it is now."""
         try:
-            return self.path.read_text(encoding="utf-8-sig")
+            content = io.BytesIO(read_regular(self.path, _LARGEST))
+            return io.TextIOWrapper(content, "utf-8-sig").read()
         except (OSError, UnicodeDecodeError) as failure:
             raise DiscreetError(f"{self.path.name}: cannot be read: {reason(failure)}") from None
 

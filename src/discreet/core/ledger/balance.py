@@ -658,6 +658,7 @@ class Balance:
         self.opening = content
         # What is used later is read now. Ledgers begun before secrets had hashes of their own call theirs a salt.
         window_of(content["window"], content["created"])
+        _texts(content["created"], content["dataset"] or "")
         if not {"salt", "secret", "secret_hash"} & content.keys():
             raise self._broken(entry, "it has no secret")
         bytes.fromhex(content.get("salt", content.get("secret", "")))
@@ -673,11 +674,11 @@ class Balance:
         self.neighbours, self.unit = self.neighbours or neighbours, self.unit or unit
 
     def _note(self, _: Entry, content: dict[str, Any]) -> None:
-        self.sources.update(content["sources"])
-        self.anchors.update(content["anchors"])
+        self.sources.update(_texts(*content["sources"]))
+        self.anchors.update(_texts(*content["anchors"]))
 
     def _partition(self, entry: Entry, content: dict[str, Any]) -> None:
-        name = content["name"]
+        (name,) = _texts(content["name"])
         if name in self.partitions:
             raise self._broken(entry, f"the partition {name!r} is declared twice")
         declared = Partition(name, tuple(content["parts"]), content["membership_public"])
@@ -693,6 +694,7 @@ class Balance:
             self.renewed = added(self.renewed, self._price(renewal))
 
     def _spend(self, entry: Entry, content: dict[str, Any]) -> None:
+        _texts(content["created"], content["release_id"], *(content[name] or "" for name in _NAMES))
         now, charge = self.admit(content)
         total = added(now.spent, charge)
         if content["charge"] != texts(charge) or content["total"] != texts(total):
@@ -713,12 +715,23 @@ class Balance:
             self.requests[request] = entry.seq
 
     def _answer(self, entry: Entry, content: dict[str, Any]) -> None:
-        spend = content["spend"]
+        spend, _ = content["spend"], content["answer"]
         if spend not in self.answers:
             raise self._broken(entry, f"it answers entry {spend}, which is not a spend")
         if self.answers[spend] is not None:
             raise self._broken(entry, f"entry {spend} is answered twice")
         self.answers[spend] = entry.seq
+
+
+_NAMES = ("request", "partition", "plan", "team")
+"""What a spend may name."""
+
+
+def _texts(*names: Any) -> tuple[str, ...]:
+    """Names of an entry; whoever shows or compares them takes them for text."""
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a name is no text")
+    return names
 
 
 def _pins(content: Mapping[str, Any]) -> tuple[Neighbours | None, Unit | None]:

@@ -314,12 +314,15 @@ class FileJournal(Journal):
         two processes need no order among them.
         """
         with suppress(OSError):
-            handle = open_regular(f"{self.where}-head", os.O_WRONLY | os.O_CREAT)
+            handle = open_regular(f"{self.where}-head", os.O_RDWR | os.O_CREAT)
             try:
                 self._share(handle)
-                size = os.fstat(handle).st_size
-                if _put(handle, _slot(entry.seq, entry.hash), entry.seq % _SLOTS * _SLOT) < _SLOT:
-                    os.ftruncate(handle, size)  # no room: half a slot would look like damage
+                size, before = os.fstat(handle).st_size, _part(handle, _SLOT, place := entry.seq % _SLOTS * _SLOT)
+                # Half a slot would look like damage: where there is no room, already its last byte is refused.
+                _put(handle, before[_SLOT - 1 :] or b"\0", place + _SLOT - 1)
+                if _put(handle, _slot(entry.seq, entry.hash), place) < _SLOT:
+                    _put(handle, before, place)
+                    os.ftruncate(handle, size)
             finally:
                 os.close(handle)
 

@@ -826,7 +826,7 @@ class QuantileInterval(Mechanism):
 
     def first_targets(self, low: Fraction, high: Fraction, rows: int) -> tuple[Fraction, Fraction]:
         """Ranks that the first stage aims at: beyond those that the second will."""
-        aim = math.ceil(_AIM / (self.first + self.second))
+        aim = math.ceil(min(_AIM / (self.first + self.second), _MOST))  # farther, the second takes the whole grid
         return low * rows - aim, high * rows + aim
 
 

@@ -486,6 +486,8 @@ class MarginsLaplace(MarginsNoise):
         wanted = requirements.instance("workload", workload, Workload, "Workload(sizes=…, tables=…, weights=…)")
         epsilon = guarantee.epsilon if isinstance(guarantee, ApproxDP) else guarantee.to(PureDP).epsilon
         refuse_nothing(guarantee)
+        if epsilon == 0:
+            raise InvalidParameter("guarantee", guarantee, "has no epsilon for this noise", "Pass epsilon > 0.")
         split = direct_shares(wanted.sizes, wanted.tables, np.array(wanted.weights), wanted.accuracy)
         layers = len(wanted.reaches)
         components = [
