@@ -71,7 +71,7 @@ def forked(work: Callable[[], Any]) -> Any:
         os.close(reading)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
+        resource.setrlimit(resource.RLIMIT_DATA, (2**34, 2**34))  # charts reserve more addresses than that
         try:
             answer = json.dumps(work())
         except BaseException:

@@ -172,7 +172,7 @@ def _() -> Finding:
 def _() -> Finding:
     class Faulty(Session):
         def ask(self, question: Any, request: str | None = None) -> Any:
-            return super().ask(question, None)
+            return super().ask(question.changed(name=None))
 
     return asked(Faulty, lambda s: s.count(PureDP(0.5), name="r"), ROWS, repeats=True)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import decimal
 import gc
+import re
 import shutil
+import time
 from contextlib import suppress
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -33,7 +36,9 @@ from discreet import (
     Schema,
     Session,
 )
-from discreet.core.errors import InvalidParameter, ReleaseFailed, SourceError
+from discreet.core.errors import InvalidParameter, ReleaseFailed, SourceError, WrongType
+from discreet.core.rows.read import canonical_text
+from discreet.publish.files import RunLog, write_anchor
 from discreet.questions.count import CountQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.running_total import RunningTotalQuestion
@@ -416,3 +421,112 @@ def test_spark_is_refused_where_it_would_read_otherwise(spark, tmp_path):
     finally:
         spark.conf.set("spark.sql.parser.escapedStringLiterals", "false")
     assert asked.ledger.spent() == other.ledger.spent() == PureDP(0.0)
+
+
+# ---- the first row of a file without a header ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("", 0), ("1,a\n", 1), ("1,a\rb\n2,b\n", 2), ("\n1,a\n", 1), ("1,a\n2,b\n", 2)],
+    ids=["no row", "one row", "a carriage return", "a blank line", "two rows"],
+)
+def test_the_first_row_of_a_file_without_a_header_is_read_after_the_payment(tmp_path, text, count):
+    (tmp_path / "rows.csv").write_text(text, newline="")
+    rows = session(
+        str(tmp_path / "rows.csv"), Schema(columns={"column1": Bounds(0, 9, grid=1)}), header=False, budget=PureDP(50)
+    )
+    rows.require("column1")
+    assert rows.count(SHARP).value == pytest.approx(count, abs=0.5)
+
+
+def test_a_file_without_a_header_tells_nothing_of_its_first_row_for_nothing(tmp_path):
+    refusals = set()
+    for place, text in enumerate(("", "1,a\n", '1,a"b\n', "1\n")):
+        (tmp_path / f"{place}.csv").write_text(text)
+        asked = session(str(tmp_path / f"{place}.csv"), Schema(columns={"column2": PrivateLabels()}), header=False)
+        for refused in (asked.profile, lambda asked=asked: asked.require("age")):
+            with pytest.raises((InvalidParameter, SourceError)) as found:
+                refused()
+            refusals.add(str(found.value).replace(f"{place}.csv", "rows.csv"))
+        asked.require("column2")
+        assert asked.ledger.spent().epsilon == 0
+    assert len(refusals) == 2
+
+
+# ---- types that follow from values -----------------------------------------------------------------------------------
+
+
+NUMBERS = Schema(columns={"x": Bounds(0, 9, grid=1)})
+
+
+@pytest.mark.parametrize("other", ["n/a", [3], datetime.datetime(2020, 1, 1), None])
+def test_a_frame_inside_an_ibis_table_is_read_value_by_value(other):
+    frame = pd.DataFrame({"x": pd.Series([1, 2, other], dtype=None if other is None else object)})
+    assert session(ibis.memtable(frame), NUMBERS).sum("x", SHARP).value >= 2
+
+
+def test_one_long_whole_number_in_polars_leaves_the_others_as_they_are():
+    frame = pl.DataFrame({"x": [1, 2, 2**64]}, strict=False)
+    assert session(frame, NUMBERS).sum("x", SHARP).value == pytest.approx(12, abs=4)
+    people = Schema(columns={}, unit=PrivacyUnit("x", Contribution(total=1)))
+    assert session(frame, people).count(SHARP).value == pytest.approx(3, abs=0.5)
+
+
+def test_tables_whose_types_follow_from_values_are_refused_whatever_they_hold(tmp_path):
+    words = set()
+    for place, rows in enumerate(([1, 2], [1, "n/a"], [1, [3]], [datetime.date(2020, 1, 1)], [])):
+        frame, path = pd.DataFrame({"x": pd.Series(rows, dtype=object)}), tmp_path / f"{place}.csv"
+        frame.to_csv(path, index=False)
+        connection = duckdb.connect()
+        connection.register("registered", frame)
+        connection.execute("CREATE VIEW above AS SELECT * FROM Registered")
+        connection.execute(f"CREATE VIEW guessed AS SELECT * FROM read_csv('{path}')")
+        connection.execute(f"CREATE VIEW short AS FROM '{path}'")
+        backend = ibis.duckdb.from_connection(connection)
+        sources = [(connection, {"table": name}) for name in ("registered", "above", "guessed", "short")]
+        sources += [(backend.table("above"), {}), (ibis.memtable(frame).mutate(y=1), {})]
+        for source, options in sources:
+            asked = session(source, NUMBERS, **options)
+            with pytest.raises(WrongType, match="Nothing was spent") as refused:
+                asked.sum("x", SHARP)
+            assert asked.ledger.spent().epsilon == 0
+            words.add(str(refused.value))
+    assert len(words) == 4
+
+
+def test_views_over_tables_of_the_database_are_read():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE people (x INTEGER)")
+    connection.execute("INSERT INTO people VALUES (1), (2)")
+    connection.execute("CREATE VIEW grown AS SELECT x + 1 AS x FROM people")
+    assert session(connection, NUMBERS, table="grown").sum("x", SHARP).value == pytest.approx(5, abs=4)
+
+
+# ---- times and lengths -----------------------------------------------------------------------------------------------
+
+
+def test_a_tiny_decimal_takes_no_longer_than_others():
+    assert canonical_text(decimal.Decimal("1.50")) == "1.50"
+    assert canonical_text(decimal.Decimal("1e-500")) == "1e-500"
+    start = time.process_time()
+    assert canonical_text(decimal.Decimal("3e-99999999")) == "3e-99999999"
+    assert time.process_time() - start < 0.1
+
+
+def test_logs_and_anchors_tell_times_to_the_minute(tmp_path):
+    RunLog(tmp_path / "run.log", "survey.toml").write("released", name="ages")
+    with Ledger(tmp_path / "survey.ledger", PureDP(1.0)) as ledger:
+        write_anchor(ledger, tmp_path / "heads.txt")
+    for name in ("run.log", "heads.txt"):
+        assert re.search(r"T\d\d:\d\d:00\+00:00", (tmp_path / name).read_text()), name
+
+
+def test_an_answer_that_no_ledger_can_hold_is_stored_as_failed(monkeypatch):
+    monkeypatch.setattr("discreet.core.door._LONGEST", 100)
+    asked = session(pa.table({"x": [1, 2]}), NUMBERS)
+    with pytest.raises(ReleaseFailed):
+        asked.sum("x", SHARP, name="long")
+    with pytest.raises(InvalidParameter, match="failed after its noise was drawn"):
+        asked.sum("x", SHARP, name="long")
+    assert asked.ledger.spent().epsilon == 50

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from discreet.questions.shorthands import SHORTHANDS
 
 from discreet import Ledger
 from discreet.core.errors import DiscreetError
@@ -49,7 +48,7 @@ def changed_text(text: str, chance: random.Random) -> str:
 NUMBERS = ["0", "1", "-1", "2", "7.5", "0.1", "1e-300", "1e308", "inf", "nan", "1e6", "9007199254740993", "true"]
 WORDS = [
     *asked(),
-    *SHORTHANDS,
+    "median",
     "age",
     "region",
     "satisfied",

@@ -199,7 +199,7 @@ def test_half_a_slot_of_the_witness_is_taken_back(path: Path, monkeypatch: pytes
 
 LIMITED = """
 import resource, signal, sys
-from discreet.ledgers import Ledger
+from discreet.results.ledger import Ledger
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 Ledger(sys.argv[1]).close()

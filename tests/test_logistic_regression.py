@@ -305,7 +305,7 @@ def test_a_session_fits_in_the_units_of_the_data(on):
     predicted = found.predict({name: at[name] for name in on})
     along = np.array([1.0, *({"sex": 1.0, "age": 40.0, "own": 1.0}[name] for name in on)])
     assert predicted.estimate == pytest.approx(float(expit(along @ b)), abs=0.01)
-    assert predicted.noise_interval().contains(float(expit(along @ b)))
+    assert predicted.population_interval().contains(float(expit(along @ b)))
     assert found.odds_ratios["sex[m]"] == pytest.approx(math.exp(found.params["sex[m]"]))
     assert found.odds_ratio_int()["sex[m]"].contains(math.exp(-0.8))
     alone = found.model("sex")
@@ -343,7 +343,7 @@ def test_nothing_is_said_where_nothing_can_be():
     found = session(1.0, rows=people(40)).logistic_regression("paid", ["age", "sex"], d.PureDP(0.02))
     assert "nothing can" in found.summary()
     with pytest.raises(NoPopulationInterval, match="nothing can be said"):
-        found.coefficients["age"].noise_interval()
+        found.coefficients["age"].population_interval()
     assert None in [one.population for one in found.readings()]
     together, each = found.verdict()["said"]
     assert together.startswith("There is no evidence that age and sex go with paid (p = ")

@@ -834,7 +834,7 @@ def test_synthetic_rows_have_valid_intervals():
             results = [ask(counts) for counts in drawn.counts]
             error = math.sqrt((1 + 1 / 8) * np.var(results, ddof=1))
             found = SyntheticEstimate(float(np.mean(results)), error, tuple(results))
-            hits[name] += found.noise_interval().contains(ask(population))
+            hits[name] += found.population_interval().contains(ask(population))
     assert all(70 <= hit <= 80 for hit in hits.values()), hits  # seeded; 76 expected, standard deviation 1.9
 
 
@@ -847,7 +847,7 @@ def test_synthetic_rows_are_rows():
     assert set(table.column("b").to_pylist()) <= {1, 2, 3}
     found = drawn.estimate(lambda one: sum(label == "x" for label in one.column("a").to_pylist()) / one.num_rows)
     assert 0 < found.estimate < 1
-    assert found.noise_interval().low < found.estimate < found.noise_interval().high
+    assert found.population_interval().low < found.estimate < found.population_interval().high
     assert (release.synthetic_rows(2, rng=5).counts[1] == release.synthetic_rows(2, rng=5).counts[1]).all()
 
 

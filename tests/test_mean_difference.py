@@ -380,7 +380,7 @@ def test_multiple_sanitization_is_the_combination_rule():
     assert float(mine.estimate[0]) == pytest.approx(oracle.estimate)
     assert float(mine.standard_error[0]) == pytest.approx(oracle.standard_error)
     assert float(mine.df[0]) == pytest.approx(oracle.df)
-    assert 2 * float(mine.half_width(0.95)[0]) == pytest.approx(oracle.noise_interval().width, rel=1e-4)
+    assert 2 * float(mine.half_width(0.95)[0]) == pytest.approx(oracle.population_interval().width, rel=1e-4)
 
 
 class Silent(Sanitizer):
@@ -516,7 +516,7 @@ def test_every_method_spends_exactly_what_was_asked(columns, method):
     assert math.isfinite(result.estimate)
     assert result.standard_error > 0
     assert 0 <= result.pvalue <= 1
-    assert result.noise_interval(0.95).contains(result.estimate)
+    assert result.population_interval(0.95).contains(result.estimate)
     assert "guarantee" in str(result)
     assert result.to_dict()["method"] == result.method
     assert "estimate" in result._repr_html_()
@@ -526,7 +526,7 @@ def test_own_methods_find_the_effect(columns):
     for method in ("direct", "noise_aware"):
         for guarantee in (PureDP(1.0), ZeroConcentratedDP(0.1), GaussianDP(0.5)):
             result = compare_means(*columns, bounds=(0, 20), guarantee=guarantee, partitions=100, method=method, rng=3)
-            assert result.noise_interval(0.9999).contains(0.5)
+            assert result.population_interval(0.9999).contains(0.5)
             assert result.pvalue < 1e-6
     lift, interval = result.lift()
     assert interval.contains(lift)
@@ -542,14 +542,14 @@ def test_extreme_budgets_give_honest_answers(columns, epsilon):
                 *columns, bounds=(0, 20), guarantee=PureDP(epsilon), partitions=100, method=method, rng=seed
             )
             assert math.isfinite(result.estimate)
-            assert result.noise_interval(0.9999).contains(0.5)
+            assert result.population_interval(0.9999).contains(0.5)
 
 
 @pytest.mark.parametrize("arm", ["public", "private"])
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_both_neighbour_relations(columns, neighbours, arm):
     result = compare_means(*columns, bounds=(0, 20), guarantee=PureDP(1.0), neighbours=neighbours, arm=arm, rng=4)
-    assert result.noise_interval(0.9999).contains(0.5)
+    assert result.population_interval(0.9999).contains(0.5)
     assert result.protection.neighbours is neighbours
     assert (Fact.ARM in result.protection.public) == (neighbours is Neighbours.REPLACE_ONE and arm == "public")
 
@@ -644,7 +644,7 @@ def test_natural_partitions_and_their_advice(columns):
         *columns, bounds=(0, 20), guarantee=PureDP(2.0), partitions=50, method="noise_aware",
         partition_labels=labels, rng=5,
     )  # fmt: skip
-    assert result.noise_interval(0.9999).contains(0.5)
+    assert result.population_interval(0.9999).contains(0.5)
     assert len(result.notes) == 2  # too few partitions, and too few units in each
 
 
@@ -655,8 +655,8 @@ def test_more_than_two_arms(columns):
         {"a": columns[1], "b": columns[0], "c": third}, bounds=(0, 20), guarantee=PureDP(1.0), ledger=ledger
     )
     assert ledger.remaining() == PureDP(0.0)
-    assert found["b", "a"].noise_interval(0.999).contains(0.5)
-    assert found["c", "b"].noise_interval(0.999).contains(0.0)
+    assert found["b", "a"].population_interval(0.999).contains(0.5)
+    assert found["c", "b"].population_interval(0.999).contains(0.0)
     alone = found["b", "a"]
     assert alone.population_interval().width > 2 * alone.contrast.half_width(0.95)  # all pairs at once
     with pytest.raises(InvalidParameter):
@@ -672,8 +672,8 @@ def test_many_arms_from_partition_means(columns, neighbours, arm):
         {"a": columns[1], "b": columns[0], "c": third}, bounds=(0, 20), guarantee=PureDP(1.0), partitions=100,
         method="noise_aware", neighbours=neighbours, arm=arm, rng=6,
     )  # fmt: skip
-    assert found["b", "a"].noise_interval(0.9999).contains(0.5)
-    assert found["c", "b"].noise_interval(0.9999).contains(0.0)
+    assert found["b", "a"].population_interval(0.9999).contains(0.5)
+    assert found["c", "b"].population_interval(0.9999).contains(0.0)
     with pytest.raises(DiscreetError):
         compare_arms({"a": third, "b": third}, bounds=(0, 20), guarantee=PureDP(1.0), method="noise_aware", rng=1)
     with pytest.raises(DiscreetError):

@@ -110,7 +110,7 @@ def test_a_session_compares_means():
         "click", by="arm", guarantee=PureDP(0.5), partitions=100, unit_sum=Bounds(0, 20, grid=1)
     )
     true = click[treated].clip(0, 3).sum() / 10_000 - click[~treated].clip(0, 3).sum() / 10_000
-    assert result.noise_interval(0.9999).contains(true)
+    assert result.population_interval(0.9999).contains(true)
     assert result.protection.unit == Unit("device")
     assert session.ledger.remaining() == PureDP(1.5)
     aware = session.compare_means(
@@ -135,7 +135,7 @@ def test_rows_as_units_under_replace_one(nulls):
     result = session.compare_means("click", by="arm", guarantee=PureDP(1.0))
     # Where rows may drop out the sizes are private, and the comparison has three moments per arm instead of two.
     assert len(result.noisy["moments"]) == (6 if nulls == "drop" else 4)
-    assert result.noise_interval(0.9999).contains(1.0)
+    assert result.population_interval(0.9999).contains(1.0)
 
 
 def test_natural_partitions_from_a_column():
@@ -155,7 +155,7 @@ def test_natural_partitions_from_a_column():
     result = session.compare_means("click", guarantee=PureDP(5.0), **asked)
     sums = np.bincount(device, np.minimum(click, 3))
     true = sums[1::2].mean() - sums[0::2].mean()
-    assert result.noise_interval(0.9999).contains(true)
+    assert result.population_interval(0.9999).contains(true)
     with pytest.raises(InvalidParameter, match="12 labels"):
         session.compare_means("click", guarantee=PureDP(1.0), partitions=100, **asked)
     replaced = Schema(columns=columns, unit=unit, neighbours=Neighbours.REPLACE_ONE, size=rows // 2)

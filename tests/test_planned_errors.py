@@ -177,7 +177,7 @@ def _mean_of(answer):
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.05)], ids=["laplace", "gaussian"])
 def test_intervals_of_means_are_as_wide_as_planned_and_cover(guarantee, spread, data):
     session = Session(data, schema(False), ledger=":memory:", budget=guarantee)
-    asked = MeanQuestion(schema(False), "spend", guarantee, spread=spread, **SPEND)
+    asked = MeanQuestion(schema(False), "spend", guarantee, variance=spread, **SPEND)
     exact, question = session.exact(asked), asked.measurement
     rng = np.random.default_rng(3)
     found = [release(exact, question.mechanism, rng=rng).noise_interval() for _ in range(500)]

@@ -353,7 +353,7 @@ def test_nothing_is_said_where_nothing_can_be():
     assert unknown
     assert "nothing can" in found.summary()
     with pytest.raises(NoPopulationInterval, match="nothing can be said"):
-        found.coefficients[unknown[0]].noise_interval()
+        found.coefficients[unknown[0]].population_interval()
     assert [one.population for one in found.readings() if one.label == unknown[0]] == [None]
 
 

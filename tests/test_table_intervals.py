@@ -137,14 +137,14 @@ def test_odds_ratios_of_small_cells_are_covered(shares):
 def test_the_interval_of_an_odds_ratio_is_what_its_test_accepts():
     for counts in ([[70, 30], [40, 60]], [[1, 90], [60, 150]], [[3000, 1000], [1000, 3000]]):
         ratio = release(TWO.exact_counts(np.array(counts)), Geometric(1.0), rng=3).odds_ratio()
-        interval = ratio.noise_interval()
+        interval = ratio.population_interval()
         assert interval.low <= ratio.estimate <= interval.high
         inside = np.geomspace(max(float(interval.low), 1e-5) * 1.1, float(interval.high) / 1.1, 7)[1:-1]
         assert ratio.accepts(inside).all()
         outside = np.array([float(interval.low) / 1.5, float(interval.high) * 1.5])
         assert not ratio.accepts(outside[outside > 1e-6]).any()
-        assert interval == ratio.noise_interval()  # simulated from the same seed
-        assert ratio.noise_interval(0.99).width >= interval.width
+        assert interval == ratio.population_interval()  # simulated from the same seed
+        assert ratio.population_interval(0.99).width >= interval.width
 
 
 def test_coverage_and_consistency_of_cramers_v():
@@ -156,7 +156,7 @@ def test_coverage_and_consistency_of_cramers_v():
         JamesSteinGaussian(scale=6.0, rank_deficient=True), TABLE, shares, 600, Neighbours.REPLACE_ONE, 200
     ):
         association = noisy.cramers_v(MonteCarlo(n_resamples=399, rng=1))
-        found.append((association.estimate, association.noise_interval().contains(truth)))
+        found.append((association.estimate, association.population_interval().contains(truth)))
     estimates, covered = np.array(found).T
     assert abs(estimates.mean() - truth) < 0.02
     assert covered.mean() >= 0.88  # 95 % falls below with probability 1e-4 in 200 runs

@@ -16,6 +16,7 @@ from discreet.core.door import pass_through, recall
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, SourceError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
+from discreet.core.ledger.balance import text
 from discreet.core.rows import Snapshot, take
 from discreet.core.rows.keep import take_joined
 from discreet.core.rows.read import Dataset
@@ -195,8 +196,8 @@ class Session(Questions):
             stored answer and spends nothing.
         """
         with self._use:
-            own = self._own(question)
-            return own._answer(question.of_source(self.source_names), question.name if name is None else name)
+            own, given = self._own(question), question.name if name is None else name
+            return own._answer(question.of_source(self.source_names), None if given is None else text("name", given))
 
     def where(self, condition: str) -> Session:
         """The same session over the rows for which a condition holds; see `Formula` for what can be written.

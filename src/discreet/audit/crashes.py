@@ -451,7 +451,7 @@ _RELEASE = """
 [[release]]
 name = "{name}"
 ask = "count"
-share = {share}
+weight = {share}
 """
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
@@ -314,6 +314,18 @@ def _largest(words: Sequence[int]) -> Iterator[Compared]:
             yield "the largest of several exponentials", bool(found.overlaps(wanted)) and thin
 
 
+def _close_races(oracles: Mapping[Any, _Oracle]) -> Iterator[Compared]:
+    """Two candidates that a millionth of the scale sets apart, at scales of 53 bits: one that is rounded loses some."""
+    for family, oracle in oracles.items():
+        for scale in _any_numbers(6, 20.0):
+            words = [secrets.randbits(64) for _ in range(2)]
+            first, second = (oracle(word, scale) for word in words)
+            for winner, lead in ((0, -scale), (1, scale)):
+                behind = Fraction(float((first - second).mid())) + Fraction(lead) / 10**6
+                found = noisy_argmax([Fraction(0), behind], family, scale, entropy=ChosenWords(words))
+                yield f"{family.__name__}: another candidate won by little", found == winner
+
+
 def _races(seed: int) -> Iterator[Compared]:
     """The candidate whose score plus noise is largest, with ties that only further words decide."""
     rng = np.random.default_rng(seed)
@@ -334,6 +346,7 @@ def _races(seed: int) -> Iterator[Compared]:
         best = max(range(len(scores)), key=lambda place: float(totals[place].mid()))
         found = noisy_argmax(scores, family, scale, entropy=ChosenWords(words))
         yield f"{family.__name__}: another candidate won", found == best
+    yield from _close_races(oracles)
     ties: tuple[tuple[Any, list[int], int], ...] = (
         (GumbelFamily, [5, 2**63, 7], 0),
         (LaplaceFamily, [2**63, 5, 2**62], 1),

@@ -49,7 +49,7 @@ from discreet.results.display import Facts, Result, number
 __all__ = [
     "Event", "StatisticalAudit", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu",
     "clopper_pearson", "smallest_excess", "smallest_mu", "views_of", "RepetitionAudit", "audit_repetition",
-    "no_collection", "TimingAudit", "audit_timing", "timing_cases",
+    "interleaved", "no_collection", "TimingAudit", "audit_timing", "timing_cases",
 ]  # fmt: skip
 
 
@@ -613,18 +613,19 @@ def _interleaved_values(draw: Callable[[], Any]) -> Iterator[Sequence[float]]:
     Every line has its turn, so what a pool without a lock hands out twice is seen in every run and not by luck.
     """
     for stop in range(_MOST_LINES):
-        found: list[Sequence[float]] = []
-        second = Thread(target=lambda into=found: into.append(_row_of_values(draw)))
-        passed = _draw_with(second, stop, draw, found)
-        second.join()
+        found, passed = interleaved(lambda: _row_of_values(draw), stop, _NOISE)
         yield from found
         if not passed:  # there are no more lines
             return
 
 
-def _draw_with(second: Thread, stop: int, draw: Callable[[], Any], found: list[Sequence[float]]) -> bool:
-    """Draw, and let the other thread run at line number ``stop``; whether there is such a line."""
-    lines = 0
+def interleaved(call: Callable[[], Any], stop: int, place: str) -> tuple[list[Any], bool]:
+    """What two threads get of one call, where the second calls while the first stands at line number ``stop``.
+
+    Lines are those of files whose paths begin with ``place``; also whether there are so many.
+    """
+    lines, found = 0, list[Any]()
+    second = Thread(target=lambda: found.append(call()))
 
     def at_line(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal lines
@@ -636,17 +637,18 @@ def _draw_with(second: Thread, stop: int, draw: Callable[[], Any], found: list[S
         return at_line
 
     def entered(frame: FrameType, event: str, argument: Any) -> Any:
-        return at_line if frame.f_code.co_filename.startswith(_NOISE) else None
+        return at_line if frame.f_code.co_filename.startswith(place) else None
 
     before = sys.gettrace()
     sys.settrace(entered)
     try:
-        found.append(_row_of_values(draw))
+        found.append(call())
     finally:
         sys.settrace(before)
     if lines <= stop:
         second.start()
-    return lines > stop
+    second.join()
+    return found, lines > stop
 
 
 def _row_of_values(draw: Callable[[], Any]) -> list[float]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.report import Compared, Recomputed, recomputed, refused
-from discreet.core.errors import InsufficientBudget, LedgerError
+from discreet.audit.statistical import interleaved
+from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerError
 from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.core.ledger import account
 from discreet.core.ledger.balance import FORMAT
 from discreet.core.ledger.journal import ROOT, canonical, chained
 from discreet.core.noise.truth import Floats, Truth
@@ -310,17 +313,21 @@ class SpendingAudit(Result):
         Whether asking again under one name returned the stored answer and drew and spent nothing.
     racing
         Releases that succeeded when many threads wanted more than the budget holds, and how many it holds.
+    followed
+        Whether two threads that look at a ledger to which another process added find what was spent.
     """
 
     spent_first: bool
     charged: bool
     repeated_free: bool
     racing: tuple[int, int]
+    followed: bool = True
 
     @property
     def passed(self) -> bool:
         """Whether all of it is as it must be."""
-        return self.spent_first and self.charged and self.repeated_free and self.racing[0] <= self.racing[1]
+        raced = self.racing[0] <= self.racing[1] and self.followed
+        return self.spent_first and self.charged and self.repeated_free and raced
 
     def facts(self) -> Facts:
         """What to show."""
@@ -329,6 +336,7 @@ class SpendingAudit(Result):
             ("charged in full", "yes" if self.charged else "NO"),
             ("repeats are free", "yes" if self.repeated_free else "NO"),
             ("race", f"{self.racing[0]} releases where the budget holds {self.racing[1]}"),
+            ("looks of two threads", "right" if self.followed else "WRONG"),
             ("verdict", "holds" if self.passed else "BROKEN"),
         ]
 
@@ -339,6 +347,7 @@ class SpendingAudit(Result):
             "charged": self.charged,
             "repeated_free": self.repeated_free,
             "racing": list(self.racing),
+            "followed": self.followed,
             "passed": self.passed,
         }
 
@@ -362,10 +371,10 @@ def audit_spending(
     release_function(_EXACT, witness, ledger=ledger)
     spent_first = witness.seen == [PureDP(9.0)]
     charged = ledger.remaining() == PureDP(9.0)
-    first = release_function(_EXACT, witness, ledger=ledger, request="again")
-    second = release_function(_EXACT, witness, ledger=ledger, request="again")
+    first = release_function(_EXACT, witness, ledger=ledger, name="again")
+    second = release_function(_EXACT, witness, ledger=ledger, name="again")
     repeated = first.value == second.value and len(witness.seen) == 2 and ledger.remaining() == PureDP(8.0)
-    return SpendingAudit(spent_first, charged, repeated, _race(release_function, open_ledger))
+    return SpendingAudit(spent_first, charged, repeated, _race(release_function, open_ledger), _looks())
 
 
 _EXACT = Exact(0.0, Sensitivity(l1=1.0))
@@ -387,6 +396,31 @@ def _witness(ledger: Any) -> _Witness:
     object.__setattr__(witness, "seen", [])
     object.__setattr__(witness, "ledger", ledger)
     return witness
+
+
+_EVERY = 7
+"""A second thread looks at every so many lines of the ledger's code."""
+
+
+def _looks() -> bool:
+    """Two threads look at a ledger that somebody else spent from, one at a line of the other's."""
+    with TemporaryDirectory() as folder, Ledger(f"{folder}/a.ledger", PureDP(1.0)) as ledger:
+        for stop in count(0, _EVERY):
+            with Ledger(f"{folder}/a.ledger") as other:
+                release(_EXACT, Laplace(1000.0), ledger=other)
+                spent = other.spent()
+            try:
+                found, passed = interleaved(ledger.spent, stop, _LEDGER)
+            except DiscreetError:
+                return False
+            if found != [spent, spent]:
+                return False
+            if not passed:
+                return True
+    return False
+
+
+_LEDGER = str(Path(account.__file__).parent)
 
 
 def _race(release_function: ReleaseFunction, open_ledger: Callable[[Guarantee], Any]) -> tuple[int, int]:

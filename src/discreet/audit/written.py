@@ -41,7 +41,7 @@ from discreet.audit.session_pipelines import COLUMNS, LIMITS, corner_world, ever
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.rows.read import Dataset
-from discreet.core.schema import Bounds, Categories, Contribution, Dates, PrivacyUnit, PrivateLabels, Schema
+from discreet.core.schema import Bounds, Categories, Column, Contribution, Dates, PrivacyUnit, PrivateLabels, Schema
 from discreet.mechanisms.choices.group_selection import GaussianThreshold, OptimalSelection
 from discreet.plans.review import new_key
 from discreet.questions import Question
@@ -54,6 +54,8 @@ __all__ = ["audit_written", "standing_clock", "audit_failures"]
 Texts = dict[str, bytes]
 """What was told: where, and every byte of it."""
 _NOW = datetime(2026, 3, 4, 5, 6, 7, 891011, tzinfo=UTC)
+_SECOND = b"05:06:07"
+"""Moments are told to the minute."""
 _SIZES = {"rows": (0, 30, 100, 1001), "people": (1, 29, 99, 1000)}
 """Rows and people in sessions: every threshold up to 1,001 lies between two of them."""
 _RUN_SIZES = {"rows": (29, 1000), "people": (30, 99)}
@@ -76,7 +78,7 @@ def audit_written(kind: str, *, runs: bool, deep: bool = False) -> Recomputed:
     sizes = (*(_RUN_SIZES if runs else _SIZES)[kind], *(_MORE if deep else ()))
     parts: list[Callable[[], Iterator[Compared]]] = [partial(_runs if runs else _sessions, kind, sizes)]
     if not runs and kind == "rows":
-        parts.append(_refusals)
+        parts += [_refusals, _odd_values]
     return recomputed(f"what {'plans' if runs else 'sessions'} tell of {kind}", parts)
 
 
@@ -86,6 +88,8 @@ def audit_written(kind: str, *, runs: bool, deep: bool = False) -> Recomputed:
 def _same(told: Sequence[tuple[str, Texts]]) -> Iterator[Compared]:
     """Whether every text is the same for all data sets; a finding names the text, the data sets and the first line."""
     (first, expected), *others = told
+    for name, text in expected.items():  # how long a release took depends on rows
+        yield (name if _SECOND not in text else f"{name}: tells the second of a moment"), _SECOND not in text
     for data, texts in others:
         for name in dict.fromkeys((*expected, *texts)):
             here, there = expected.get(name), texts.get(name)
@@ -255,7 +259,7 @@ def _session_told(kind: str, size: int) -> Texts:
 
         for ask, question in every_question(schema).items():
             asked = session(question.schema.unit, question.guarantee)
-            own = type(question)(**{**_fields(question), "schema": asked.schema})
+            own = question.changed(schema=asked.schema)
             found[f"{ask}, planned"] = _shown(_or_refusal(lambda: asked.plan(own)))  # noqa: B023
             found[ask] = _shown(_or_refusal(lambda: asked.ask(own, "r " + ask)))  # noqa: B023
             found[f"{ask}, again"] = _shown(_or_refusal(lambda: asked.ask(own, "r " + ask)))  # noqa: B023
@@ -327,6 +331,90 @@ def _refused(schema: Schema, rows: Sequence[Mapping[str, Any]], column: str) -> 
     return told | {f"refusal {place}": text.encode() for place, text in enumerate(found)}
 
 
+# ---- odd values ------------------------------------------------------------------------------------------------------
+
+_ODD_TEXTS = (b"a\rb", b"\xff\xfe", b'"a\rb"', b"1e999", b"9" * 400, b"9999999-12-31", b"")
+_ODD: tuple[tuple[Any, ...], ...] = (
+    (), (2**64,), (2.5, float("nan")), ("n/a",),
+    ([3], {"a": 1}, -(10**400), b"\xff", "1e999", None, datetime(9999, 12, 31, tzinfo=UTC), object),
+)  # fmt: skip
+"""What rows may hold beside plain numbers: together, and what alone changes the type of a frame's column."""
+
+
+def _odd_values() -> Iterator[Compared]:
+    """Odd values on every kind of source, or none: an answer for the same charge, in the same words."""
+    with TemporaryDirectory() as folder:
+        for header in (True, False):
+            told = []
+            for odd, rows in (((), 3), (_ODD_TEXTS, 3), ((), 0)):
+                path = _file_with(Path(folder), odd, header, rows)
+                told.append((f"{len(odd)} odd values and {rows} others in a file", _odd_told(path, header=header)))
+            yield from _same(told)
+    for kind, frame_with in _FRAMES.items():
+        frames = [(odd, _made(frame_with, odd)) for odd in _ODD]
+        yield from _same([(f"{odd!r:.40} in {kind}", _odd_told(one)) for odd, one in frames if one is not None])
+
+
+def _file_with(folder: Path, odd: Sequence[bytes], header: bool, rows: int) -> str:
+    """A file of rows that hold one value in every column; the odd ones come first."""
+    values = [*odd, *(b"%d" % row for row in range(rows))]
+    lines = [",".join(_NAMES).encode()] if header else []
+    lines += [b",".join([one] * len(_NAMES)) for one in values]
+    (folder / "rows.csv").write_bytes(b"".join(line + b"\n" for line in lines))
+    return str(folder / "rows.csv")
+
+
+def _made(frame_with: Callable[[dict[str, list[Any]]], Any], odd: Sequence[Any]) -> Any:
+    """A frame with odd values; None where its kind cannot hold them."""
+    try:
+        return frame_with({name: [0, 1, 2, *odd] for name in _NAMES})
+    except Exception:
+        return None
+
+
+def _pandas(columns: dict[str, list[Any]]) -> Any:
+    import pandas
+
+    return pandas.DataFrame({name: pandas.Series(values) for name, values in columns.items()})
+
+
+def _polars(columns: dict[str, list[Any]]) -> Any:
+    import polars
+
+    return polars.DataFrame(columns, strict=False)
+
+
+def _ibis(columns: dict[str, list[Any]]) -> Any:
+    import ibis
+
+    return ibis.memtable(_pandas(columns))
+
+
+_NAMES = ("column1", "column2", "column3", "column4", "column5")
+_FRAMES: dict[str, Callable[[dict[str, list[Any]]], Any]] = {"pandas": _pandas, "polars": _polars, "ibis": _ibis}
+
+
+def _odd_told(source: Any, **options: Any) -> Texts:
+    """All that a session tells that reads the same values as numbers, dates, labels, other labels and ids."""
+    told: Texts = {}
+    declared = (Bounds(0, 2, grid=1), Dates("2024-01-01", "2024-12-31"), Categories(["1", "2"]), PrivateLabels())
+    columns: dict[str, Column] = dict(zip(_NAMES, declared, strict=False))
+    schema = Schema(columns=columns, unit=PrivacyUnit(_NAMES[4], contribution=_LIMITS))
+    with standing_clock(), scripted(Script()), _no_labels(), _overheard(told):
+        session = Session(source, schema, ledger=":memory:", budget=_ENOUGH, **options)
+        calls: dict[str, Callable[[], Any]] = {
+            "required": lambda: session.require(*_NAMES[:4]),
+            "number": lambda: session.sum(_NAMES[0], PureDP(1.0), name="number"),
+            "date": lambda: session.sum(_NAMES[1], PureDP(1.0), name="date"),
+            "label": lambda: session.mode(_NAMES[2], PureDP(1.0), name="label"),
+            "groups": lambda: session.common_labels(_NAMES[3], ApproxDP(1.0, 1e-6), name="groups"),
+            "profile": lambda: session.profile(PureDP(1.0), columns=_NAMES[:1], name="profile"),
+            "ledger": lambda: session.ledger.statement().to_dict(),
+        }
+        found = {name: _shown(_or_refusal(call)) for name, call in calls.items()}
+    return told | {f"{name} ({way})": text.encode() for name, ways in found.items() for way, text in ways.items()}
+
+
 # ---- whole runs ------------------------------------------------------------------------------------------------------
 
 _PLAN = """\
@@ -371,7 +459,7 @@ _RELEASES: dict[str, str] = {
     "usable_values": 'columns = ["x", "arm"]',
     "dropped_rows": 'columns = ["x"]\nby = ["arm"]',
     "count": 'by = ["arm"]',
-    "mean": 'column = "x"\nby = ["half"]\nspread = true\nexpected_rows = 50',
+    "mean": 'column = "x"\nby = ["half"]\nvariance = true\nexpected_rows = 50',
     "sum": 'column = "y"',
     "quantile": 'column = "x"\nprobabilities = [0.5]',
     "histogram": 'column = "y"\nbins = 2',

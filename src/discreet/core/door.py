@@ -38,6 +38,8 @@ __all__ = [
 ]  # fmt: skip
 
 T = TypeVar("T")
+_LONGEST = 1 << 26
+"""What no ledger can hold has failed, too: it could be drawn again and again for the same money."""
 Rng = int | np.random.Generator | None
 _LARGEST = np.finfo(float).max
 _FAILED = {"discreet": "failed"}
@@ -246,7 +248,8 @@ def pass_through(
     try:
         answer = run(allowance, passed)
         written = None if request is None else write(answer)
-        canonical("answer", written)  # what no ledger can hold has failed, too
+        if len(canonical("answer", written)) > _LONGEST:
+            raise OverflowError("the answer is too long")
         made = True
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise

@@ -17,13 +17,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from json import dumps
 from pathlib import Path
 from typing import IO, Any, TextIO
 
 from discreet.core.errors import DiscreetError, InvalidParameter, LedgerCorrupted, LedgerUnavailable
 from discreet.core.files import open_regular, read_regular, reason
+from discreet.core.ledger.balance import now
 from discreet.results.display import printable
 from discreet.results.ledger import Ledger
 
@@ -143,7 +143,7 @@ def write_anchor(ledger: Ledger, place: str | os.PathLike[str]) -> str:
     target = os.path.realpath(place)
     ledger.note(anchors=[target])  # before the head is read, since a note is an entry, too
     head = ledger.head
-    line = f"{datetime.now(UTC).isoformat(timespec='seconds')} {_identity(ledger)} {head}\n"
+    line = f"{now()} {_identity(ledger)} {head}\n"
     try:
         with open(open_regular(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8") as file:
             file.write(line)
@@ -254,7 +254,7 @@ class RunLog:
         """Append one event; lines of two runs never mix."""
         if self._path is None:
             return
-        told = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "plan": self._plan, "event": event, **facts}
+        told = {"time": now(), "plan": self._plan, "event": event, **facts}
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_WAITING, 0o644)
             try:

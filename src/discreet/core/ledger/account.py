@@ -381,7 +381,7 @@ class Account:
     def requested(self, request: str) -> Reservation | None:
         """The reservation made for a request, with its answer where one is stored; None where it is new."""
         balance = self._follow()
-        return self._reserved(balance, request) if text("name", request) in balance.requests else None
+        return self._reserved(balance, request) if text("request", request) in balance.requests else None
 
     def record_answer(self, reservation: Reservation, answer: Any) -> Any:
         """Store the public answer and return the one that is stored.

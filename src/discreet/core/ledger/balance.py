@@ -292,7 +292,7 @@ def identified(release_id: str | None, request: str | None) -> dict[str, Any]:
     """The fields that tell it from other releases."""
     return {
         "release_id": uuid.uuid4().hex if release_id is None else text("release_id", release_id),
-        "request": None if request is None else text("name", request),
+        "request": None if request is None else text("request", request),
         "created": now(),
     }
 

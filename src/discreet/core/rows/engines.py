@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError
+from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError, WrongType
 
 __all__ = [
     "remove_directory", "spill_directory", "SEALED", "batches", "connection_of", "drop", "embedded", "fetched",
-    "guarded", "kind_of", "load_ibis", "materialised", "require_able", "spark",
+    "guarded", "kind_of", "load_ibis", "materialised", "require_able", "require_declared", "spark",
 ]  # fmt: skip
 
 
@@ -177,6 +178,35 @@ _NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
         "spark.sql.session.collation.default": ("utf8_binary",),
     },
 }
+
+
+_VIEWS = "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal"
+_GUESSED = re.compile(
+    r"\b(?:read_(?:csv|json|ndjson|xlsx)\w*|sniff_csv|st_read)\b"
+    r"|\.(?:csv|tsv|txt|json|jsonl|ndjson|xlsx)(?:\.gz|\.zst)?[\"']",
+    re.IGNORECASE,
+)
+"""What makes DuckDB look at values before it says what type a column has."""
+
+
+def require_declared(connection: Any, tables: Iterable[str]) -> None:
+    """Refuse tables of DuckDB whose types follow from somebody's values: frames, and views over them or over text."""
+    if connection.name != "duckdb":
+        return
+    views = dict(connection.con.execute(_VIEWS).fetchall())
+    waiting, known = [name.lower() for name in tables], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in known or name not in views:
+            continue
+        known.add(name)
+        query = views[name]
+        if not query or _GUESSED.search(query):  # a registered frame has no query
+            raise WrongType(
+                "table", name, "has types that follow from the values in its rows",
+                "Pass the frame or the path of the file itself, or make it a table of the database. Nothing was spent.",
+            )  # fmt: skip
+        waiting += [other for other in views if re.search(rf"\b{re.escape(other)}\b", query, re.IGNORECASE)]
 
 
 def _setting(connection: Any, name: str) -> str | None:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "Dialect", "check_csv", "copy_csv", "read_names", "FRAMES", "LARGEST_WHOLE_FLOAT", "canonical_text", "converted",
-    "distinct_names", "frame_names", "held", "Dataset", "file_rows", "frame_rows", "parquet_types",
+    "Dialect", "MOST_NUMBERED", "check_csv", "copy_csv", "numbered", "read_names", "FRAMES", "LARGEST_WHOLE_FLOAT",
+    "canonical_text", "converted", "distinct_names", "frame_names", "held",
+    "Dataset", "file_rows", "frame_rows", "parquet_types",
     "require_columns", "viewed",
 ]  # fmt: skip
 
@@ -131,6 +132,8 @@ class Dialect:
 # A record that is longer than the longest, or has more fields than the widest, is one whose quotes nobody closed.
 _PIECE, _GLIMPSE, _LABELS, _LARGE, _LONGEST, _WIDEST = 1 << 24, 1 << 16, 1 << 16, 1 << 30, 1 << 23, 100_000
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
+MOST_NUMBERED = 1_000
+"""Columns of files without a header that can be asked for; those without a row have all of them."""
 
 
 @dataclass(frozen=True)
@@ -226,15 +229,15 @@ class _CsvFile:
         ends = _ends(first)
         if not ends.size:  # an open quote swallows even the end of the header
             self._check_quotes(1, first)
-        end = int(ends[0]) + 1
-        if _without_returns(first[:end]) != first[:end]:
+        end = int(ends[0]) + 1 if self.dialect.header else len(first)
+        if self.dialect.header and _without_returns(first[:end]) != first[:end]:
             raise self.refused(1, "has a carriage return without a line feed", "End every line with a line feed.")
         width = self._miscounted(first[:end], 0)[1]
         if width > _WIDEST:
             raise self.refused(1, f"has {width:,} fields, more than {_WIDEST:,}", "Write the columns that you need.")
+        if not self.dialect.header:  # its first record is somebody's row, and is read like every other
+            return numbered(width), 0
         names = [column[0].as_py() for column in self.parsed(1, first[:end], [str(i) for i in range(width)]).columns]
-        if not self.dialect.header:
-            return [f"column{i + 1}" for i in range(width)], 0
         if "" in names or len({name.casefold() for name in names}) < width:
             raise self.refused(1, "must give every column a name of its own", "Correct it, or declare header = false.")
         return names, end
@@ -263,9 +266,30 @@ def read_names(path: str, dialect: Dialect) -> list[str]:
     raise SourceError(f"source = {path!r}: is empty. Check the path. Nothing was spent.")
 
 
+def numbered(count: int) -> list[str]:
+    """The names of the columns of a file without a header.
+
+    Examples
+    --------
+    >>> numbered(2)
+    ['column1', 'column2']
+    """
+    return [f"column{place + 1}" for place in range(count)]
+
+
+def _names_of(paths: Sequence[str], dialect: Dialect) -> list[str]:
+    """The names of the columns of files; without a header those of the first row, or all where there is no row."""
+    if dialect.header:
+        return read_names(paths[0], dialect)
+    for file in (_CsvFile(path, dialect) for path in paths):
+        for _, piece in file.pieces(_GLIMPSE):
+            return file.header(piece)[0]
+    return numbered(MOST_NUMBERED)
+
+
 def check_csv(paths: Sequence[str], dialect: Dialect) -> None:
     """Refuse, with its line, what is malformed or not in the declared encoding; for the owner of the rows alone."""
-    columns = read_names(paths[0], dialect)
+    columns = _names_of(paths, dialect)
     for path in paths:
         for _ in _CsvFile(path, dialect, strict=True).parts(columns):
             pass
@@ -280,7 +304,7 @@ def copy_csv(paths: Sequence[str], dialect: Dialect, copy: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    columns = read_names(paths[0], dialect)
+    columns = _names_of(paths, dialect)
     fields = pa.schema(dict.fromkeys(columns, pa.string()))
     # A third of the time of Arrow's own choice. Only large copies are worth the work of making them smaller.
     small = sum(os.path.getsize(path) for path in paths) < _LARGE
@@ -336,7 +360,8 @@ def _end_of_records(piece: bytes) -> int:
 
 LARGEST_WHOLE_FLOAT = 2**53 - 1
 """Larger floats may stand for several whole numbers."""
-_MANY_DIGITS = 10**400
+_MOST_ZEROS = 400
+_MANY_DIGITS = 10**_MOST_ZEROS
 _MISSING = ("NAType", "NaTType")
 _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
 """What holds several values is none."""
@@ -390,8 +415,9 @@ def _number_text(value: int | float | Decimal) -> str | None:
     if isinstance(value, Decimal):
         if value == int(value):
             return str(int(value))
-        text = f"{value:f}"
-        return text if len(text) <= len(str(_MANY_DIGITS)) else f"{value:e}"
+        # A tiny number has a million zeros, which take long to write: one person's value must not decide the time.
+        text = f"{value:f}" if value.adjusted() > -_MOST_ZEROS else ""
+        return text if 0 < len(text) <= len(str(_MANY_DIGITS)) else f"{value:e}"
     if isinstance(value, int) or (value.is_integer() and abs(value) <= LARGEST_WHOLE_FLOAT):
         return str(int(value))
     text = repr(float(value))
@@ -479,6 +505,18 @@ def _pandas(values: Any) -> Any:
         return _texts(map(_float_beyond, values))
 
 
+def _polars(series: Any) -> Any:
+    import pyarrow as pa
+
+    if series.dtype.is_object():
+        return _texts(series.to_list())
+    try:
+        return series.to_arrow()
+    except (pa.ArrowException, NotImplementedError, TypeError, ValueError):
+        # Whole numbers of 128 bits, which polars makes of all values where one has more than 64.
+        return _texts(series.to_list())
+
+
 def _float_beyond(value: Any) -> Any:
     """The value; a whole number beyond 2⁵³ as a float, as in a column of nothing but numbers."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -499,8 +537,7 @@ def converted(frame: Any, columns: Collection[str] | None = None, dates: Collect
         if hasattr(frame, "iloc"):
             column = _pandas(frame.iloc[:, place])
         elif hasattr(frame, "to_series"):
-            series = frame.to_series(place)
-            column = _texts(series.to_list()) if series.dtype.is_object() else series.to_arrow()
+            column = _polars(frame.to_series(place))
         else:
             column = frame.column(place)
         column = _plain(column)

@@ -19,6 +19,7 @@ from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.rows import engines
 from discreet.core.rows.read import (
     FRAMES,
+    MOST_NUMBERED,
     Dataset,
     Dialect,
     check_csv,
@@ -26,6 +27,7 @@ from discreet.core.rows.read import (
     frame_names,
     frame_rows,
     held,
+    numbered,
     parquet_types,
     read_names,
     require_columns,
@@ -64,7 +66,7 @@ class Source:
     """
 
     def __init__(self, source: Any, *, table: str | None, engine: Any, memory: str | None, dialect: Dialect) -> None:
-        self.source, self.table, self.memory, self.dialect = source, table, memory, dialect
+        self.source, self.table, self.memory, self.dialect = _framed(source), table, memory, dialect
         self._engine = engine
         self._lock = RLock()
         self._frame: Any = None
@@ -85,8 +87,18 @@ class Source:
         """Whether the types of columns are facts of a catalogue. Those of a frame follow from everybody's values."""
         return not self._is_frame and not (self._file or "").lower().rstrip("/").endswith(_TEXTS)
 
+    @property
+    def _unnamed(self) -> bool:
+        """Whether only rows tell how many columns there are: text without a header. Those are somebody's rows."""
+        return not self.dialect.header and (self._file or "").lower().rstrip("/").endswith(_TEXTS)
+
     def names(self) -> tuple[str, ...]:
         """Names of the columns; no row is looked at."""
+        if self._unnamed:
+            raise InvalidParameter(
+                "columns", [], "are not known of a file without a header before its rows are read",
+                'Name them: columns=["column1", "column2"], for example. Nothing was spent.',
+            )  # fmt: skip
         if self._is_frame:
             return frame_names(self.source)
         if self._file is not None:
@@ -96,9 +108,19 @@ class Source:
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Refuse what header, catalogue and engine already tell; no row is looked at, and nothing is spent."""
         self.connection()
-        require_columns(self._name, self.names(), (schema.unit.column, *columns))
+        self.require((schema.unit.column, *columns))
         if self.declares_types:
             check_types(self.rows(), schema)
+
+    def require(self, columns: Sequence[str | None]) -> None:
+        """Refuse columns that the source cannot have, as far as its header tells."""
+        asked = [name for name in columns if name is not None]
+        known = numbered(MOST_NUMBERED) if self._unnamed else self.names()
+        require_columns(self._name, known, asked)
+
+    def may_have(self, columns: Sequence[str]) -> bool:
+        """Whether the header does not speak against these columns."""
+        return self._unnamed or {*self.names()}.issuperset(columns)
 
     def check_texts(self) -> None:
         """Refuse a file of text that is malformed or in another encoding, with its line; for the owner of the rows."""
@@ -151,6 +173,7 @@ class Source:
             connection = chosen or connect()
             return frame_rows(self._frame, columns, dates, connection, self._name), connection, self._name
         if isinstance(source, ibis.Table):
+            _require_declared(source)
             # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
             return source.view(), source.get_backend(), "ibis table"
         if self._file is not None:
@@ -169,7 +192,28 @@ class Source:
         if table is None:
             raise InvalidParameter("table", None, "is needed to read from a connection", 'Pass table="customers".')
         name = f"{without_password(source) if isinstance(source, str) else kind} {table}"
+        engines.require_declared(connection, [table])
         return engines.guarded(name, lambda: connection.table(table)), connection, name
+
+
+def _framed(source: Any) -> Any:
+    """The frame in an ibis table that is nothing else; every other source as it is."""
+    if engines.kind_of(source) != "ibis.Table":
+        return source
+    operation = source.op()
+    return operation.data.obj if type(operation).__name__ == "InMemoryTable" else source
+
+
+def _require_declared(table: ir.Table) -> None:
+    """Refuse an expression of ibis over what has no declared types."""
+    from ibis.expr import operations
+
+    if table.op().find(operations.InMemoryTable):
+        raise WrongType(
+            "source", "ibis table", "holds a frame, whose types follow from the values in its rows",
+            "Pass the frame itself, or make it a table of the database. Nothing was spent.",
+        )  # fmt: skip
+    engines.require_declared(table.get_backend(), [one.name for one in table.op().find(operations.DatabaseTable)])
 
 
 def source_of(given: Any, *, engine: Any = None) -> Source:
@@ -185,7 +229,7 @@ def source_of(given: Any, *, engine: Any = None) -> Source:
 
 def open_declared(source: Source, schema: Schema, others: Sequence[str] = ()) -> Dataset:
     """The rows of a source, with the columns that a schema makes use of and ``others``; no other is converted."""
-    declared = [name for name in schema.columns if {*source.names()}.issuperset(schema.source_columns([name]))]
+    declared = [name for name in schema.columns if source.may_have(schema.source_columns([name]))]
     columns = {*schema.source_columns(declared), *others} - {None}
     dates = [name for name in columns if isinstance(schema.columns.get(name), Dates)]
     return source.rows([*columns, *([] if schema.unit.column is None else [schema.unit.column])], dates)

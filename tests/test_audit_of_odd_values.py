@@ -1,0 +1,92 @@
+"""Faults of the kinds that a quiet data set hides: the audit finds each of them."""
+
+from __future__ import annotations
+
+import warnings
+from unittest.mock import patch
+
+from flint import ctx
+
+from discreet.audit import reading, sampling, written
+from discreet.audit.ledgers import audit_ledger_programs
+from discreet.audit.report import recomputed
+from discreet.audit.tampering import audit_spending
+from discreet.core.ledger import account, checkpoint
+from discreet.core.ledger.balance import Accounting
+from discreet.core.noise import choice
+from discreet.core.rows import csv_file, frames
+
+
+def test_a_warning_about_bytes_that_are_no_text_is_found():
+    decoded = csv_file._CsvFile._decoded
+
+    def warned(self, decoder, raw, line):
+        text = decoded(self, decoder, raw, line)
+        if b"\\x" in text:
+            warnings.warn("discreet: bytes that are no text", stacklevel=2)
+        return text
+
+    with patch.object(csv_file._CsvFile, "_decoded", warned):
+        assert any("warnings" in one for one in recomputed("odd", [written._odd_values]).findings)
+
+
+def test_numbers_that_lose_digits_beside_a_text_are_found():
+    text = frames._number_text
+    with patch.object(frames, "_number_text", lambda one: f"{one:.6g}e+00" if one % 1 else text(one)):
+        assert not all(same for _, same in reading._texts())
+
+
+def test_a_race_with_a_rounded_scale_is_found():
+    race = choice.noisy_argmax
+    rounded = lambda scores, family, scale, **more: race(scores, family, float(f"{scale:.2g}"), **more)  # noqa: E731
+    with ctx.workprec(400), patch.object(sampling, "noisy_argmax", rounded):
+        assert not all(same for _, same in sampling._races(1))
+
+
+def test_a_small_delta_for_nothing_is_found():
+    cost = Accounting.cost
+
+    def cheap(self, guarantee):
+        found = cost(self, guarantee)
+        return found if len(found) == 1 or found[1] > 1e-9 else (found[0], found[1] * 0)
+
+    with patch.object(Accounting, "cost", cheap):
+        assert not audit_ledger_programs().passed
+
+
+def test_a_checkpoint_that_forgets_parts_is_found():
+    restored = checkpoint.restored
+
+    def forgetful(where, first, state):
+        balance = restored(where, first, state)
+        for one in balance.partitions.values():
+            one.extra = {}
+        return balance
+
+    with patch.object(account, "restored", forgetful):
+        assert not audit_ledger_programs().passed
+
+
+def test_looks_of_two_threads_without_a_lock_are_found():
+    class Open:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        acquire = release = lambda self, *_, **__: True
+
+    opened = account.Account.__init__
+
+    def unlocked(self, *given, **options):
+        opened(self, *given, **options)
+        self._journal.lock = Open()
+
+    with patch.object(account.Account, "__init__", unlocked):
+        assert not audit_spending().followed
+
+
+def test_a_log_that_tells_seconds_is_found():
+    found = [("rows", {"run.log": written._NOW.isoformat().encode()})]
+    assert not all(same for _, same in written._same(found))
