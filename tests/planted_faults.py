@@ -660,9 +660,9 @@ def spending(function: Any) -> Finding:
 
 @fault("budget spent after the draw")
 def _() -> Finding:
-    def late(exact: Exact, mechanism: Any, *, ledger: Ledger, request: str | None = None) -> Any:
+    def late(exact: Exact, mechanism: Any, *, ledger: Ledger, name: str | None = None) -> Any:
         value = mechanism.draw(exact.value)
-        release(exact, Laplace(mechanism.scale), ledger=ledger, name=request)
+        release(exact, Laplace(mechanism.scale), ledger=ledger, name=name)
         return SimpleNamespace(value=value)
 
     return spending(late)
@@ -677,7 +677,7 @@ def _() -> Finding:
         def remaining(self) -> PureDP:
             return PureDP(self.left)
 
-    def careless(exact: Exact, mechanism: Any, *, ledger: Any, request: str | None = None) -> Any:
+    def careless(exact: Exact, mechanism: Any, *, ledger: Any, name: str | None = None) -> Any:
         if ledger.left < 1:
             raise InsufficientBudget(PureDP(1.0), ledger.remaining())
         left = ledger.left
@@ -692,7 +692,7 @@ def _() -> Finding:
 
 @fault("a repeated request draws again")
 def _() -> Finding:
-    def forgetful(exact: Exact, mechanism: Any, *, ledger: Ledger, request: str | None = None) -> Any:
+    def forgetful(exact: Exact, mechanism: Any, *, ledger: Ledger, name: str | None = None) -> Any:
         return release(exact, mechanism, ledger=ledger)
 
     return spending(forgetful)

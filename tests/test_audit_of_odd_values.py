@@ -14,11 +14,11 @@ from discreet.audit.tampering import audit_spending
 from discreet.core.ledger import account, checkpoint
 from discreet.core.ledger.balance import Accounting
 from discreet.core.noise import choice
-from discreet.core.rows import csv_file, frames
+from discreet.core.rows import read
 
 
 def test_a_warning_about_bytes_that_are_no_text_is_found():
-    decoded = csv_file._CsvFile._decoded
+    decoded = read._CsvFile._decoded
 
     def warned(self, decoder, raw, line):
         text = decoded(self, decoder, raw, line)
@@ -26,13 +26,13 @@ def test_a_warning_about_bytes_that_are_no_text_is_found():
             warnings.warn("discreet: bytes that are no text", stacklevel=2)
         return text
 
-    with patch.object(csv_file._CsvFile, "_decoded", warned):
+    with patch.object(read._CsvFile, "_decoded", warned):
         assert any("warnings" in one for one in recomputed("odd", [written._odd_values]).findings)
 
 
 def test_numbers_that_lose_digits_beside_a_text_are_found():
-    text = frames._number_text
-    with patch.object(frames, "_number_text", lambda one: f"{one:.6g}e+00" if one % 1 else text(one)):
+    text = read._number_text
+    with patch.object(read, "_number_text", lambda one: f"{one:.6g}e+00" if one % 1 else text(one)):
         assert not all(same for _, same in reading._texts())
 
 
