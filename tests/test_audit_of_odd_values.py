@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from unittest.mock import patch
 
 from flint import ctx
 
 from discreet.audit import reading, sampling, written
+from discreet.audit.arithmetic import audit_guarantees
 from discreet.audit.ledgers import audit_ledger_programs
 from discreet.audit.report import recomputed
 from discreet.audit.tampering import audit_spending
@@ -15,6 +17,8 @@ from discreet.core.ledger import account, checkpoint
 from discreet.core.ledger.balance import Accounting
 from discreet.core.noise import choice
 from discreet.core.rows import read
+from discreet.mechanisms import geometric
+from discreet.mechanisms.composition import Responses
 
 
 def test_a_warning_about_bytes_that_are_no_text_is_found():
@@ -90,3 +94,15 @@ def test_looks_of_two_threads_without_a_lock_are_found():
 def test_a_log_that_tells_seconds_is_found():
     found = [("rows", {"run.log": written._NOW.isoformat().encode()})]
     assert not all(same for _, same in written._same(found))
+
+
+def test_a_loss_that_is_missing_from_a_composition_is_found():
+    whole = geometric.geometric_loss
+    with patch.object(geometric, "geometric_loss", lambda *given: replace(loss := whole(*given), atoms=loss.atoms[1:])):
+        assert "losses of whole noise are not all there" in audit_guarantees().findings
+
+
+def test_a_failure_that_a_composition_forgets_is_found():
+    stated = Responses.epsilon_at
+    with patch.object(Responses, "epsilon_at", lambda self, delta: stated(self, delta + float(self.failure))):
+        assert "δ of a composition" in audit_guarantees().findings

@@ -24,6 +24,9 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.numbers import Grid, decimal, down, greatest, least, not_below, product_total, thin, total, up
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.mechanisms.composition import Responses, compose
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussianProfile
+from discreet.mechanisms.geometric import GeometricProfile
 from discreet.mechanisms.omission.amplification import (
     before_outlier_epsilon,
     before_outlier_suppression,
@@ -270,7 +273,7 @@ def audit_guarantees() -> Recomputed:
     True
     """
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
-        _curves, _inverses, _conversions, _within, _tradeoffs, _splits, _stored, _accounts
+        _curves, _inverses, _conversions, _within, _tradeoffs, _splits, _stored, _accounts, _losses, _composed
     )  # fmt: skip
     with ctx.workprec(1000):
         return recomputed("Arithmetic of guarantees", parts)
@@ -557,6 +560,58 @@ def _accounts() -> Iterator[Compared]:
         )
     yield "no budget", refused(lambda: accounting_of(PureDP(0.0)))
     yield "no δ to convert", refused(lambda: accounting_of(ApproxDP(1.0, 0.0), "gdp"))
+
+
+# ---- Losses of whole noise, and what guarantees add up to, beside events that somebody could look at
+
+
+def _losses() -> Iterator[Compared]:
+    """Curves of whole noise, and the losses that compositions add up, beside sums over the noise itself."""
+    for unit, moves in (("1/3", (1,)), ("1/7", (2, 3)), ("2", (4,)), ("1/5000", (3000, 2500)), ("1/9000", (9001,))):
+        profile, step, total = GeometricProfile(Fraction(unit), moves), arb(_fraction(unit)), sum(moves)
+        alone = (1 / (1 + (-step).exp())) ** len(moves)  # no coordinate is above its smaller truth: all lose most
+        for share in ("0", "1/3", "9/10"):
+            epsilon = float(Fraction(share) * total * Fraction(unit))
+            least_delta = alone * (1 - (exact_ball(epsilon) - total * step).exp())
+            yield "δ of geometric noise", not exact_ball(profile.delta_at(epsilon)) < least_delta * _NEARLY
+        yield "ε of geometric noise", Fraction(profile.pure().epsilon) >= total * Fraction(unit)
+    profiles: list[Any] = [GeometricProfile(Fraction(1, 3), (5, 2)), GeometricProfile(Fraction(2), (1, 1))]
+    profiles += [
+        DiscreteGaussianProfile(Fraction(9, 4), moves=(1,)),
+        DiscreteGaussianProfile(Fraction(400), moves=(7,)),
+    ]
+    for profile in profiles:
+        for loss, _ in (several := profile.losses()):
+            mass = math.fsum(one for _, one in loss.atoms) + loss.infinite
+            yield "losses of whole noise are not all there", mass >= 1 - 1e-12
+        if len(several) == 1 and several[0][1] == 1:
+            loss = several[0][0]
+            for epsilon in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0):
+                found = math.fsum(one * -math.expm1(epsilon - at) for at, one in loss.atoms if at > epsilon)
+                enough = found + loss.infinite >= profile.delta_at(epsilon) * (1 - 1e-9) - 1e-290
+                yield "losses of whole noise lose less than its curve", enough
+
+
+def _composed() -> Iterator[Compared]:
+    """What parts add up to: δ at the ε that is stated, and the event that the first part fails or answers truly."""
+    for epsilon, delta, times in ((0.5, 1e-6, 3), (1.0, 1e-7, 10), (0.1, 0.0, 20)):
+        responses = Responses([ApproxDP(epsilon, delta)] * times)
+        for wanted in (times * delta * 1.01 + 1e-9, 1e-4):
+            yield "δ of a composition", responses.delta_at(responses.epsilon_at(wanted)) <= wanted * (1 + 1e-9)
+    for other in (GaussianDP(0.5), ZeroConcentratedDP(0.125)):
+        for first, wanted in ((ApproxDP(1.0, 9e-6), 1e-5), (ApproxDP(2.0, 1e-6), 1e-5)):
+            stated = compose(first, other, delta=wanted).parameters()["epsilon"]
+            truly = 1 / (1 + math.exp(-first.epsilon))
+            rest = GaussianDP(0.5).delta_at(max(stated - first.epsilon, 0.0))  # which is ρ-zCDP with ρ = μ²/2
+            yield "parts of several kinds", first.delta + (1 - first.delta) * truly * float(rest) <= wanted * (1 + 1e-9)
+
+
+_NEARLY = arb(1) - arb(2) ** -40
+
+
+def _fraction(text: str) -> fmpq:
+    one = Fraction(text)
+    return fmpq(one.numerator, one.denominator)
 
 
 # ---- Amplified: what leaving records out does to a guarantee, in 400 bits, and which records chosen words keep.

@@ -510,6 +510,10 @@ def _runs(kind: str, sizes: Sequence[int]) -> Iterator[Compared]:
             wanted = next((str(code) for plan, code in _REFUSED.items() if plan in words), "None")
             yield f"{words}: ended with {status.decode()}", status.decode() == wanted  # a refusal tells too little
         yield from _same(told)
+        with Ledger(place / "told.ledger", read_only=True) as ledger:  # which decides the rows that units keep
+            secret = ledger.salt.hex().encode()
+        shown = {name: text for name, text in told[-1][1].items() if not name.endswith(".ledger")}
+        yield from ((f"{name}: shows the secret of the ledger", secret not in text) for name, text in shown.items())
 
 
 def _run_told(place: Path, kind: str, size: int, grows: int = 0) -> Texts:

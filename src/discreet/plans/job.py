@@ -9,7 +9,6 @@ import os
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-import discreet
 from discreet.core.errors import (
     DiscreetError,
     InsufficientBudget,
@@ -32,6 +30,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcent
 from discreet.core.ledger.balance import digest_of
 from discreet.core.schema import Schema
 from discreet.mechanisms.composition import compose
+from discreet.plans.meaning import differences, meaning
 from discreet.plans.plan_file import PlanFile, PlannedQuestion, begun, refuse_unusable
 from discreet.plans.planner import Planner
 from discreet.plans.rehearsal import Rehearsal, Rehearsing
@@ -55,7 +54,7 @@ from discreet.results.plan import Plan
 from discreet.session import Session
 
 __all__ = [
-    "JobPlan", "JobResult", "RunProgress", "differences", "meaning", "attack_words", "plan_digest", "record_attack",
+    "JobPlan", "JobResult", "RunProgress", "attack_words", "plan_digest", "record_attack",
     "Job", "SourceState", "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of",
 ]  # fmt: skip
 
@@ -302,103 +301,6 @@ def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
 def _cut(text: str, width: int) -> str:
     """A table's cell: text of that width, an ellipsis where it is longer."""
     return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
-
-
-# ---- Meaning: what a plan says, without its words; what people approve, and how one version differs from the next.
-
-
-_TOLD = ("mechanism.", "question.schema.", "question.statistic.")
-"""What follows from the schema and the guarantee, whose changes are told by themselves."""
-
-
-def meaning(file: PlanFile, ledger: Ledger | None = None) -> dict[str, Any]:
-    """Everything in a plan that has a bearing on people, as JSON-ready data. Titles and comments have none.
-
-    ``releases`` says how often each release may be made, by the identity of its claim, which covers question,
-    mechanism, sensitivity, protection and guarantee. A sequence makes a release of its own in every period, and is
-    told by its first.
-    """
-    every = {one.name: one.question.claims(ledger) for one in file.questions}
-    claims = {name: found[0] for name, found in every.items()}
-    allowed: Counter[str] = Counter()
-    for claim in (claim for found in every.values() for claim in found):
-        allowed[claim.identity()] += 1 if claim.parts else file.times
-    return {
-        "discreet": "plan",
-        "software": discreet.__version__,
-        "source": file.identity(),
-        "dataset": file.dataset,
-        "budget": file.budget.to_dict(),
-        "window": file.terms.window,
-        "schema": file.schema.to_dict(),
-        "sources": dict(file.sources),
-        "period": file.period_pattern,
-        "questions": {
-            name: {
-                "question": dict(claim.question),
-                "guarantee": claim.guarantee.to_dict(),
-                "mechanism": dict(claim.mechanism),
-            }
-            for name, claim in claims.items()
-        },
-        "releases": dict(allowed),
-    }
-
-
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What changed from one meaning to another, a sentence each; empty where nothing did.
-
-    Examples
-    --------
-    >>> differences({"budget": {"kind": "pure", "epsilon": 1.0}}, {"budget": {"kind": "pure", "epsilon": 2.0}})
-    ['budget: PureDP(ε=1) is now PureDP(ε=2).']
-    """
-    skipped = ("releases", "questions")  # the first follows from the rest, the second is told by name
-    then, now = (dict(_leaves("", {k: v for k, v in one.items() if k not in skipped})) for one in (before, after))
-    said = [_changed(place, then.get(place), now.get(place)) for place in sorted(then.keys() | now.keys())
-            if then.get(place) != now.get(place)]  # fmt: skip
-    asked, asks = before.get("questions", {}), after.get("questions", {})
-    said += [f"release {name!r} is new: {_asked(asks[name])}." for name in asks if name not in asked]
-    said += [f"release {name!r} is gone." for name in asked if name not in asks]
-    return said + [line for name in asks if name in asked for line in _question(name, asked[name], asks[name])]
-
-
-def _question(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    then, now = dict(_leaves("", before)), dict(_leaves("", after))
-    places = sorted(place for place in then.keys() | now.keys() if then.get(place) != now.get(place))
-    told = [place for place in places if not place.startswith(_TOLD)]
-    return [_changed(f"release {name!r}, {place}", then.get(place), now.get(place)) for place in told]
-
-
-def _asked(question: Mapping[str, Any]) -> str:
-    return f"{question['question'].get('ask', 'a release')} for {Guarantee.from_dict(question['guarantee'])}"
-
-
-def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every value by its dotted place; a guarantee is one value."""
-    if isinstance(value, Mapping) and value and not _is_guarantee(value):
-        for key, one in value.items():
-            yield from _leaves(f"{place}.{key}" if place else str(key), one)
-    else:
-        yield place, value
-
-
-def _is_guarantee(value: Mapping[str, Any]) -> bool:
-    return "kind" in value and not {"epsilon", "rho", "mu"}.isdisjoint(value)
-
-
-def _changed(place: str, before: Any, after: Any) -> str:
-    if before is None:
-        return f"{place}: {_shown(after)} is new."
-    if after is None:
-        return f"{place}: {_shown(before)} is gone."
-    return f"{place}: {_shown(before)} is now {_shown(after)}."
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping) and _is_guarantee(value):
-        return str(Guarantee.from_dict(dict(value)))
-    return repr(value) if isinstance(value, str) else str(value)
 
 
 # ---- Attacked: the record that `discreet attack` leaves beside a plan, and what a report says of it.

@@ -19,7 +19,8 @@ from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.balance import digest_of
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Dates, PrivateLabels, Schema
-from discreet.plans.job import Job, JobPlan, differences
+from discreet.plans.job import Job, JobPlan
+from discreet.plans.meaning import differences
 from discreet.plans.plan_file import PlanFile
 from discreet.publish.pages import review_markdown, review_page
 from discreet.publish.report import meaning_of
