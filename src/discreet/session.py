@@ -329,8 +329,11 @@ class Session(Questions):
         own, asked = self.schema, question.schema
         if asked is own or (type(asked) is Schema and asked == own):
             return self
-        if type(asked) is Schema and (asked == undeclared(own) or narrows(asked, own)):
+        if type(asked) is Schema and asked == undeclared(own):
             return self._declaring(asked)
+        if type(asked) is Schema and narrows(asked, own):
+            with self._lock:  # rows that several questions are about are read once
+                return self._after.setdefault(asked.where, self._declaring(asked))
         raise InvalidParameter(
             "question", question.ask, "was made for other declarations than those of this session",
             "Make it with session.schema. Nothing was spent.",
