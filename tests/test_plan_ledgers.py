@@ -272,10 +272,11 @@ def test_names_cannot_command_a_terminal(folder: Path, capsys: pytest.CaptureFix
     file = plan(folder)
     file.write_text(file.read_text().replace('name = "people"', 'name = "a\\u001b[2Jb\\u009bc"'))
     main(["plan", str(file)])
-    main(["run", str(file)])
-    told = capsys.readouterr()
-    assert "\x1b" not in told.out + told.err
-    assert "\x9b" not in told.out + told.err
+    main(["run", str(file), "--log", str(folder / "log.jsonl")])
+    told, log = capsys.readouterr(), (folder / "log.jsonl").read_text(encoding="utf-8")
+    assert "\x1b" not in told.out + told.err + log
+    assert "\x9b" not in told.out + told.err + log
+    assert json.loads(log.splitlines()[1])["name"] == "a\x1b[2Jb\x9bc"
     assert "a\\u001b[2Jb" in told.out
 
 

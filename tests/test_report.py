@@ -4,15 +4,30 @@ import json
 import re
 import shutil
 import sys
+import tomllib
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
 import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from discreet import Bounds, Categories, Contribution, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, Session
+from discreet import (
+    ApproxDP,
+    Bounds,
+    Categories,
+    Contribution,
+    Ledger,
+    Neighbours,
+    PrivacyUnit,
+    PureDP,
+    Schema,
+    Session,
+)
+from discreet.plans.profile import plan_profile, run_profile
+from discreet.plans.skeleton import skeleton
 from discreet.publish.pages import ddi_codebook
 from discreet.publish.report import ReportedRelease, as_markdown, as_page, report_facts
 from discreet.questions.count import CountQuestion
@@ -248,6 +263,21 @@ def test_labels_that_no_file_can_hold_end_no_run(tmp_path):
     assert any("\\u001b" in str(cell) for sheet in book for row in sheet.values for cell in row)
     stored = json.loads((tmp_path / "plan-report" / "results.json").read_text(encoding="utf-8"))
     assert stored["facts"]["releases"][0]["readings"][0]["labels"]["arm"] == LABEL  # programs get what it is
+
+
+def test_profiles_of_labels_that_no_file_can_hold(tmp_path):
+    """Labels come from the data: no control character reaches a file, and no spreadsheet computes them."""
+    label = LABEL + "\x7f\x9b"
+    rows = pa.table({"city": [label] * 400 + ["=1+1"] * 400, "age": [30.0] * 800})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    planned = plan_profile(str(tmp_path / "rows.parquet"), ApproxDP(20.0, 1e-6))
+    found = run_profile(planned)
+    plan, table = found.plan_text(), found.csv()
+    for text in (plan, table, found.html(), found.ddi()):
+        assert set(text) & set(UNHELD) == set()
+    assert "\n'=1+1" in table or ",'=1+1" in table
+    assert set(tomllib.loads(plan)["schema"]["columns"]["city"]["categories"]) == {label, "=1+1"}
+    assert tomllib.loads(skeleton("rows.csv", {"a\x7fb": "string"}, {}))
 
 
 def test_codebooks_are_xml_whatever_the_labels_hold():

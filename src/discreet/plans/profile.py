@@ -9,9 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from csv import DictWriter
 from dataclasses import dataclass, field, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,13 @@ from discreet.core.rows.read import Dialect
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import DIALECT, LedgerTerms, begun, divided
+from discreet.publish.export import as_csv
 from discreet.publish.pages import codebook_page, ddi_codebook
 from discreet.publish.report import RELEASED
 from discreet.questions.common_labels import GroupsQuestion, ReleasedGroups
 from discreet.questions.profile.columns import ColumnProfile, ProfiledNumber
 from discreet.questions.profile.question import ProfileQuestion, ProfileRelease
-from discreet.results.display import Facts, Interval, Result
+from discreet.results.display import Facts, Interval, Result, held, printable
 from discreet.results.frames import Row, Tidy, aligned
 from discreet.results.ledger import Ledger
 from discreet.results.plan import Plan
@@ -176,12 +175,7 @@ class Codebook(Tidy):
 
     def csv(self) -> str:
         """Every figure as a line of a CSV file."""
-        rows = self.rows()
-        text = StringIO()
-        writer = DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue()
+        return as_csv([held(row) for row in self.rows()])
 
     def plan_text(self, folder: str | Path = "") -> str:
         """A plan file with all that is known filled in, each fact with its source; paths as seen from its folder."""
@@ -261,7 +255,7 @@ def _short(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     """A value as TOML writes it: text, numbers and lists are as in JSON."""
-    return json.dumps(value, ensure_ascii=False)
+    return printable(json.dumps(value, ensure_ascii=False))
 
 
 _DATES = {"ymd": "2024-01-31", "dmy": "31.01.2024", "mdy": "01/31/2024"}

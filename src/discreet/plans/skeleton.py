@@ -17,6 +17,7 @@ from discreet.core.schema import Bounds, Contribution
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.questions import asked, question
 from discreet.questions.question import DeclaredColumns, Form
+from discreet.results.display import printable
 
 __all__ = [
     "skeleton", "GalleryEntry", "SettingHelp", "gallery", "needs_delta", "suggested", "command_lines", "notebook",
@@ -128,7 +129,7 @@ def _column_lines(kind: str) -> list[str]:
 def _quoted(text: str) -> str:
     if not isinstance(text, str):
         raise WrongType("name", text, "must be text", "Rename the column.")
-    escaped = json.dumps(text, ensure_ascii=False)
+    escaped = printable(json.dumps(text, ensure_ascii=False))
     return escaped[1:-1]
 
 

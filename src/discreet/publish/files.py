@@ -258,7 +258,7 @@ class RunLog:
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_WAITING, 0o644)
             try:
-                os.write(handle, f"{dumps(told, ensure_ascii=False)}\n".encode())
+                os.write(handle, f"{printable(dumps(told, ensure_ascii=False))}\n".encode())
             finally:
                 os.close(handle)
         except OSError as failure:
