@@ -136,6 +136,8 @@ def _quoted(text: str) -> str:
 # ---- Gallery: every question in words, its settings, and a first form of it for the columns at hand.
 
 
+_TOPICS = ("Counts and shares", "Numbers", "Relations", "Tests and comparisons", "Is the data usable?")
+"""Headings in the order in which people meet them; those of other questions follow."""
 _HELP: Mapping[str, str] = {
     "column": "The column that the question is about.",
     "columns": "The columns that take part.",
@@ -220,7 +222,7 @@ def gallery() -> tuple[GalleryEntry, ...]:
     'What is the average, in all or in each group?'
     """
     questions = asked()
-    topics = list(dict.fromkeys(kind.topic for kind in questions.values()))
+    topics = dict.fromkeys((*_TOPICS, *(kind.topic for kind in questions.values())))
     return tuple(
         _entry(ask, kind) for topic in topics for ask, kind in questions.items() if kind.topic == topic and kind.answers
     )
