@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from discreet import Ledger
-from discreet.core.errors import DiscreetError
+from discreet import Bounds, Ledger, PureDP, Schema, Session
+from discreet.core.errors import DiscreetError, SourceError
 from discreet.core.ledger.journal import ROOT, chained
 from discreet.plans.bundle import signed_content, verify_bundle, write_bundle
 from discreet.plans.job import Job
@@ -162,3 +162,10 @@ def test_changed_ledgers_are_refused_or_used(made: Path, tmp_path: Path, number:
         with suppress(DiscreetError), Ledger(target, read_only=True) as opened:
             opened.verify()
             str(opened)
+
+
+@pytest.mark.parametrize("name", ["[" * 500 + ".csv", "x" * 300 + ".parquet", "a\0b.csv"])
+def test_names_that_no_file_can_have_are_no_files(name):
+    schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
+    with pytest.raises(SourceError, match="there is no such file"):
+        Session(name, schema, ledger=":memory:", budget=PureDP(1.0)).count(PureDP(1.0))

@@ -217,11 +217,11 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 220,
-    "code lines": 57_030,
+    "code lines": 57_040,
     "classes": 612,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_751,
+    "core: code lines": 5_752,
     "imports, per mille of the code": 87,
     "own classes in the longest MRO of a release": 9,
     "facade: code lines": 100,

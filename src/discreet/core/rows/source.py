@@ -285,11 +285,11 @@ def _files(path: str) -> list[str]:
     """The files that a path means: itself if it exists, the files of a folder, or what a pattern matches."""
     if not path.lower().rstrip("/").endswith(_SUFFIXES):
         raise InvalidParameter("source", path, f"must end in one of {', '.join(_SUFFIXES)}", _FIX)
-    place = Path(path)
-    files = [path] if place.exists() else sorted(glob.glob(path))
-    if place.is_dir():
-        files = sorted(str(file) for file in place.iterdir() if file.name.endswith(_SUFFIXES))
-    if not files or not all(Path(file).is_file() for file in files):
+    # os.path, and not pathlib: a name that no file can have is no file, and no error
+    files = [path] if os.path.exists(path) else sorted(glob.glob(path))
+    if os.path.isdir(path):
+        files = sorted(str(file) for file in Path(path).iterdir() if file.name.endswith(_SUFFIXES))
+    if not files or not all(map(os.path.isfile, files)):
         raise SourceError(f"source = {path!r}: there is no such file. Check the path. Nothing was spent.")
     return files
 
@@ -312,7 +312,7 @@ def connection_at(address: str) -> Any:
             'Use "duckdb://file.db" or "spark://host:7077", or export the table to Parquet files. Nothing was spent.',
         )  # fmt: skip
     path = address.removeprefix("duckdb://")
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise SourceError(f"source = {address!r}: there is no such database. Check the path. Nothing was spent.")
     return engines.guarded(address, lambda: engines.load_ibis().duckdb.connect(path, read_only=True, **engines.SEALED))
 
@@ -374,4 +374,5 @@ def source_identity(place: str | os.PathLike[str], table: str | None = None) -> 
     True
     """
     name = os.fspath(place)
-    return json.dumps({"place": name if "://" in name else os.path.realpath(name), "table": table}, sort_keys=True)
+    known = name if "://" in name or "\0" in name else os.path.realpath(name)  # no file's name holds a zero
+    return json.dumps({"place": known, "table": table}, sort_keys=True)
