@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -398,12 +399,25 @@ def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> Di
 # ---- Other ledgers: those beside the data, the plan or its ledger that count the same source
 
 
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    """What a folder holds under such names; nothing where its own name is longer than names can be."""
+    try:
+        return sorted(folder.glob(pattern))
+    except OSError as failure:
+        if failure.errno != errno.ENAMETOOLONG:
+            raise
+        return []
+
+
 def other_ledgers(file: PlanFile) -> tuple[str, ...]:
     """A warning for each ledger nearby that counts releases of the plan's source and is not the plan's own."""
     places = {
         Path(one).parent for one in (file.ledger, file.open_options()["source"], file.path) if "://" not in str(one)
     }
-    others = sorted(other for place in places for other in place.glob("*.ledger") if not _same(other, file.ledger))
+    around = [other for place in places for other in _matching(place, "*.ledger")]
+    others = sorted(other for other in around if not _same(other, file.ledger))
+        other for place in places for other in _matching(place, "*.ledger") if not _same(other, file.ledger)
+    )
     return tuple(
         f"{other} already counts releases of this data. Two ledgers for the same people add up: what one of them "
         "guarantees does not include the other."
@@ -675,14 +689,14 @@ class Job:
 
     def _published(self, directory: Path) -> list[Path]:
         """Results of the plan in a directory, where it puts them by itself, and of all its periods."""
-        periods = self.file.output.glob("*/") if self.file.period is not None else ()
+        periods = _matching(self.file.output, "*/") if self.file.period is not None else ()
         places = dict.fromkeys([directory, self._directory, *sorted(periods)])
-        return [one for place in places for one in (place / "results.json", *sorted(place.glob("results-[0-9]*.json")))]
+        return [one for place in places for one in (place / "results.json", *_matching(place, "results-[0-9]*.json"))]
 
     def _bundles(self) -> list[Path]:
         """Bundles of the plan beside it, whatever they are called."""
         own = self.file.path.with_suffix(".bundle")
-        others = (one for one in sorted(own.parent.glob("*.bundle")) if one != own)
+        others = (one for one in _matching(own.parent, "*.bundle") if one != own)
         return [own, *(one for one in others if bundled_plan(one) == self.file.path.name)]
 
     def run(
