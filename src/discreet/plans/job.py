@@ -416,8 +416,6 @@ def other_ledgers(file: PlanFile) -> tuple[str, ...]:
     }
     around = [other for place in places for other in _matching(place, "*.ledger")]
     others = sorted(other for other in around if not _same(other, file.ledger))
-        other for place in places for other in _matching(place, "*.ledger") if not _same(other, file.ledger)
-    )
     return tuple(
         f"{other} already counts releases of this data. Two ledgers for the same people add up: what one of them "
         "guarantees does not include the other."
