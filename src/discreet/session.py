@@ -218,9 +218,8 @@ class Session(Questions):
         >>> {sex: round(mean) for sex, mean in found.mean.items()}
         {'f': 47, 'm': 30}
         """
-        schema = narrowed(self.schema, condition)
-        with self._use, self._lock:
-            return self._after.setdefault(schema.where, self._declaring(schema))
+        with self._use:
+            return self._narrowed(narrowed(self.schema, condition))
 
     def by(self, *columns: str) -> Groups:
         """The same session by groups: ``session.by("sex").mean("age", epsilon=0.5)``."""
@@ -332,8 +331,7 @@ class Session(Questions):
         if type(asked) is Schema and asked == undeclared(own):
             return self._declaring(asked)
         if type(asked) is Schema and narrows(asked, own):
-            with self._lock:  # rows that several questions are about are read once
-                return self._after.setdefault(asked.where, self._declaring(asked))
+            return self._narrowed(asked)
         raise InvalidParameter(
             "question", question.ask, "was made for other declarations than those of this session",
             "Make it with session.schema. Nothing was spent.",
@@ -442,6 +440,11 @@ class Session(Questions):
         True
         """
         return self._declaring(self.schema.declaring(**columns))
+
+    def _narrowed(self, schema: Schema) -> Session:
+        """The session over fewer of the same rows: one for each condition, which reads them once."""
+        with self._lock:
+            return self._after.setdefault(schema.where, self._declaring(schema))
 
     def _declaring(self, schema: Schema) -> Session:
         other = copy(self)

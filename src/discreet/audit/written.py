@@ -280,10 +280,6 @@ def _no_labels() -> Iterator[None]:
         yield
 
 
-def _fields(question: Any) -> dict[str, Any]:
-    return {name: getattr(question, name) for name in type(question).fields()}
-
-
 _AFTERWARDS: dict[str, Callable[[Session], Any]] = {
     "more than is left": lambda s: s.count(ApproxDP(5000.0, 0.01)),
     "a request of another question": lambda s: s.sum("y", PureDP(1.0), name="r sum"),
