@@ -3,7 +3,7 @@
 ``python benchmarks/logistic_regression.py adult.csv``. The outcome is to work more than 40 hours a week. Samples are
 drawn with replacement, so all of Adult is the population. The other two ways are simulations of published rules, each
 with the tuning that is best on these data, for which they are not charged. Stored cases are kept; remove the file of
-results to run all of them again. Coverage on invented populations: ``discreet reproduce coverage/logistic``.
+results to run all of them again. Coverage on invented populations: ``python benchmarks/coverage.py``.
 
 - objective perturbation, Chaudhuri, Monteleoni and Sarwate (2011), Algorithm 2, for rows of norm 1 at most;
 - noisy gradient steps, Bassily, Smith and Thakurta (2014), with noise of the norm-based Laplace law in each step.

@@ -6,11 +6,13 @@ full run (`discreet reproduce all --out docs/studies`) left in `docs/studies`.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from discreet.papers.study_page import save_figures
-
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from coverage import STUDY as COVERAGE
 from discreet.papers import STUDIES, load_all
+from discreet.papers.gallery import save_figures
 from discreet.papers.study import pack, stored_rows
 
 STORED = Path(__file__).parent / "studies"
@@ -18,7 +20,7 @@ STORED = Path(__file__).parent / "studies"
 
 def draw() -> None:
     """Draw the figures of every stored part whose pictures are missing or older than its rows."""
-    for study in load_all(STORED):
+    for study in (*load_all(STORED), COVERAGE):
         folder = STORED / study.paper
         for part in study.parts:
             stored = max(path.stat().st_mtime for path in folder.glob(f"{part.name}.csv*"))
@@ -27,10 +29,10 @@ def draw() -> None:
                 continue
             rows = stored_rows(study, part, folder)
             if rows is None:
-                raise ValueError(f"{folder}: has not all rows of {part.name}. Run discreet reproduce {study.paper}.")
+                raise ValueError(f"{folder}: has not all rows of {part.name}. Run the study again.")
             save_figures(part, rows, folder)
 
 
 if __name__ == "__main__":
-    for key in STUDIES:
+    for key in (*STUDIES, COVERAGE.paper):
         pack(STORED / key)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import gzip
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from coverage import STUDY
+from coverage_cells import columns_of, guarantee_of, released
 from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, Session, ZeroConcentratedDP
-from discreet.papers.coverage import STUDY
-from discreet.papers.coverage_cells import columns_of, guarantee_of, released
+from discreet.papers.figure import Figure
+from discreet.papers.study import run
 from discreet.questions.variance import VarianceQuestion
 
 LEAST = 0.935
@@ -59,6 +63,16 @@ def test_the_stored_run_is_the_whole_grid_and_holds(name):
         rows = list(csv.DictReader(file))
     assert len(rows) == len(STUDY.part(name).cells(False))
     assert below(rows, 4) == []
+
+
+def test_the_stored_page_follows_from_the_stored_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(STORED, tmp_path / "coverage", ignore=shutil.ignore_patterns("*.md", "*.svg"))
+    drawn = {f"{figure.name}.svg" for part in STUDY.parts for figure in part.figures}
+    monkeypatch.setattr(Figure, "save", lambda figure, rows, out: out / f"{figure.name}.svg")  # drawing takes long
+    assert run(STUDY, tmp_path / "coverage").computed == 0
+    page = (tmp_path / "coverage" / "coverage.md").read_text(encoding="utf-8")
+    assert page == (STORED / "coverage.md").read_text(encoding="utf-8")
+    assert {Path(one).name for one in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page)} == drawn
 
 
 @pytest.mark.parametrize(("name", "most"), [("mean", 1.25), ("variance", 1.5)])

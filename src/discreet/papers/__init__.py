@@ -19,7 +19,6 @@ STUDIES: dict[str, str] = {
     "lee2022": "discreet.papers.lee2022",
     "liu2023": "discreet.papers.liu2023",
     "miranda2026": "discreet.papers.miranda2026",
-    "coverage": "discreet.papers.coverage",
 }
 """The module of every study by its key; each has a module-level ``STUDY``."""
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit
 
+from coverage_cells import LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.core.guarantee import PureDP
 from discreet.core.schema import Bounds, Categories, Schema
-from discreet.papers.coverage_cells import LEVEL, Parameters, coverage_part, coverage_row, settings
 from discreet.papers.study import Row
 from discreet.questions.regression.logistic import LogisticQuestion
 

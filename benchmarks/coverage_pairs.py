@@ -9,10 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from discreet.core.guarantee import ZeroConcentratedDP
-from discreet.inference.noise import MonteCarlo
-from discreet.inference.ranks import PairedDifferences
-from discreet.papers.coverage_cells import (
+from coverage_cells import (
     GUARANTEES,
     LEVEL,
     Parameters,
@@ -21,9 +18,12 @@ from discreet.papers.coverage_cells import (
     coverage_row,
     settings,
 )
-from discreet.papers.populations import Population
+from discreet.core.guarantee import ZeroConcentratedDP
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.ranks import PairedDifferences
 from discreet.papers.study import Row
 from discreet.questions.signed_rank import SignedRankQuestion
+from populations import Population
 
 __all__ = ["PAIRED_PARTS"]
 
