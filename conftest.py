@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.core.noise.truth import SystemEntropy, Words
+from discreet.core.noise.sampler import SystemEntropy, Words
 
 # Tests run Spark for a minute, in which a Java that optimises its code for hours only loses time: half of its work.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

@@ -23,7 +23,7 @@ from discreet.cli.main import main
 from discreet.core.door import Allowance
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import balance
-from discreet.core.noise import sampler, truth
+from discreet.core.noise import sampler
 from discreet.core.rows import expressions, keep, snapshot
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Related, Schema
@@ -233,9 +233,9 @@ def test_a_pool_without_a_lock_is_found():
     # The lines of the pool count as the noise's own.
     source = "def hand_over(pool, taken):\n    rest = pool[0][len(taken):]\n    pool[0] = rest\n    return taken\n"
     space = {}
-    exec(compile(source, truth.__file__, "exec"), space)
+    exec(compile(source, sampler.__file__, "exec"), space)
     hand_over = space["hand_over"]
-    with patch.object(truth.SystemEntropy, "words", words):
+    with patch.object(sampler.SystemEntropy, "words", words):
         found = audit_repetition(lambda: Laplace(1.0).draw([0.0] * 4), times=5, forks=0)
     assert found.where == "between threads"
 

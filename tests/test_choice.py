@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.noise.choice import choose, exact_events
-from discreet.core.noise.truth import float_truth
+from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import ball
 
 DRAWS = 200_000

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from discreet.core.noise.truth import SYSTEM_ENTROPY
+from discreet.core.noise.sampler import SYSTEM_ENTROPY
 from discreet.mechanisms.laplace import LaplaceLaw
 from tests.processes import LIMIT, output
 

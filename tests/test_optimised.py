@@ -52,7 +52,7 @@ def test_a_statistic_that_declares_too_little_is_rejected() -> None:
 def test_the_door_refuses_a_claim_that_the_profile_does_not_give() -> None:
     found = run_optimised("""
         from discreet import Laplace, Ledger, PureDP, Sensitivity, release
-        from discreet.core.exact import Exact
+        from discreet.core.sensitivity import Exact
         from discreet.core.errors import DiscreetError
 
         ledger = Ledger(":memory:", budget=PureDP(1.0))
@@ -66,7 +66,7 @@ def test_the_door_refuses_a_claim_that_the_profile_does_not_give() -> None:
 def test_a_ledger_refuses_to_overspend() -> None:
     found = run_optimised("""
         from discreet import Laplace, Ledger, PureDP, Sensitivity, release
-        from discreet.core.exact import Exact
+        from discreet.core.sensitivity import Exact
         from discreet.core.errors import InsufficientBudget
 
         ledger = Ledger(":memory:", budget=PureDP(1.0))

@@ -23,10 +23,10 @@ from discreet import (
     release,
 )
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats, Truth, float_truth, generator, plain
+from discreet.core.noise.sampler import Floats, Truth, float_truth, generator, plain
 from discreet.core.protection import Neighbours
 from discreet.inference.noise import NoiseSum, excess_kurtosis, moves_with_truth
-from discreet.mechanisms.calibration import ImpliedProfile
+from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
 from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet import PureDP, Scenario, Session, ZeroConcentratedDP, release
-from discreet.core.exact import Exact
+from discreet.core.sensitivity import Exact
 from discreet.questions import MeasuredQuestion, asked
 from discreet.questions.tables.tests import TableTest
 

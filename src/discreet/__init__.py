@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step with the table below
-    from discreet.core.exact import Exact as Exact
     from discreet.core.guarantee import ApproxDP as ApproxDP
     from discreet.core.guarantee import GaussianDP as GaussianDP
     from discreet.core.guarantee import PureDP as PureDP
@@ -24,6 +23,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.schema import PrivateLabels as PrivateLabels
     from discreet.core.schema import Related as Related
     from discreet.core.schema import Schema as Schema
+    from discreet.core.sensitivity import Exact as Exact
     from discreet.core.sensitivity import Sensitivity as Sensitivity
     from discreet.inference.moments import NoiseAware as NoiseAware
     from discreet.inference.noise import Asymptotic as Asymptotic
@@ -163,7 +163,7 @@ _PUBLIC = {
     "ContingencyTable": "questions.tables.table",
     "Bins": "questions.grouped",
     # releasing
-    "Exact": "core.exact",
+    "Exact": "core.sensitivity",
     "Release": "results.release",
     "release": "results.release",
     "Plan": "results.plan",

@@ -14,7 +14,6 @@ from weakref import WeakSet
 from discreet.core import requirements
 from discreet.core.door import pass_through, recall
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, SourceError
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import text
 from discreet.core.rows import Snapshot, take
@@ -22,6 +21,7 @@ from discreet.core.rows.keep import take_joined
 from discreet.core.rows.read import Dataset
 from discreet.core.rows.source import open_declared, open_source, source_identity, source_of
 from discreet.core.schema import Column, Schema, related_schema
+from discreet.core.sensitivity import Exact
 from discreet.mechanisms.composition import compose
 from discreet.mechanisms.omission.step import Omission
 from discreet.plans.declarations import narrowed, narrows
@@ -44,7 +44,6 @@ from discreet.questions.profile.released_first import (
 )
 from discreet.questions.question import guarantee_of
 from discreet.results.ledger import Ledger
-from discreet.results.plan import affordable
 
 __all__ = ["Groups", "InUse", "Session"]
 
@@ -239,7 +238,6 @@ class Session(Questions):
         stored = recall(claim, asked.read, ledger=self.ledger, request=name)
         if stored is not None:
             return stored  # it needs no data
-        affordable(self.ledger, asked.charge_now(self.ledger) if claim.parts else claim.guarantee, name)
         self._check(question)
         asked, others = asked.following(self.ledger, name), question.source_columns_read()
         return pass_through(
@@ -249,9 +247,9 @@ class Session(Questions):
 
     def _check(self, question: Question[Any]) -> None:
         """Refuse what declarations, headers and engines tell, before anything is paid for or read."""
-        self.require(*question.columns_read())
         omitted_by = () if self._step is None else self._step.columns or ()
-        self._source.check(self.schema, [*question.source_columns_read(), *omitted_by])
+        declared = self.schema.source_columns(question.columns_read())
+        self._source.check(self.schema, [*declared, *question.source_columns_read(), *omitted_by])
         if {*self._related} != {*self.schema.related}:
             raise SourceError(
                 f"related = {sorted(self._related)}: the schema names the tables {sorted(self.schema.related)}. Pass "

@@ -68,8 +68,8 @@ from discreet.results.release import release
 from discreet.session import Session
 
 __all__ = [
-    "Case", "Draw", "PAIR", "UNIT", "as_table", "cases", "choice_cases", "group_cases", "model_cases",
-    "omission_cases", "one_by_one", "pipeline_case", "quantile_cases", "session_case",
+    "Case", "Draw", "PAIR", "UNIT", "as_table", "cases", "choice_cases", "group_cases", "model_cases", "omission_cases",
+    "one_by_one", "pipeline_case", "quantile_cases", "session_case",
 ]  # fmt: skip
 
 

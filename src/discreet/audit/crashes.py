@@ -33,12 +33,11 @@ from discreet.audit.statistical import no_collection
 from discreet.core import door
 from discreet.core.door import Claim
 from discreet.core.errors import InsufficientBudget, LedgerError
-from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Reservation
-from discreet.core.noise.truth import Floats, Truth
+from discreet.core.noise.sampler import Floats, Truth
 from discreet.core.protection import Protection
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.laplace import Laplace
 from discreet.plans.job import Job
 from discreet.results.display import Facts, Result
@@ -46,8 +45,7 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import release
 
 __all__ = [
-    "CrashReport", "crash_trials", "run_trials", "server_trials", "InterruptAudit", "audit_interrupts",
-    "interrupted",
+    "CrashReport", "crash_trials", "run_trials", "server_trials", "InterruptAudit", "audit_interrupts", "interrupted",
 ]  # fmt: skip
 
 

@@ -47,8 +47,7 @@ from discreet.mechanisms.choices.selection import (
 )
 from discreet.mechanisms.gaussian import GaussianLaw
 from discreet.mechanisms.laplace import LaplaceLaw
-from discreet.mechanisms.location_noise import LocationLaw
-from discreet.mechanisms.mechanism import Law
+from discreet.mechanisms.mechanism import Law, LocationLaw
 from discreet.mechanisms.omission import step
 from discreet.mechanisms.whole_share import WholeShareLaw
 from discreet.questions import common_labels

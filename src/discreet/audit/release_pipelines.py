@@ -13,11 +13,10 @@ from discreet.audit.pipeline import Pipeline, World, row_world, unit_world
 from discreet.audit.report import refused
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, table_of
 from discreet.core.errors import DiscreetError
-from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, Related, Schema
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.two_sample import MultipleSynthesis
 from discreet.mechanisms.bounded.covariance import BoundedCovariance
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace

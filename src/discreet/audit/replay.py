@@ -27,12 +27,11 @@ import discreet
 from discreet.audit.pipeline import Script, scripted
 from discreet.audit.statistical import no_collection
 from discreet.core.errors import InvalidParameter
-from discreet.core.exact import Exact
 from discreet.core.guarantee import PureDP
-from discreet.core.noise.truth import SYSTEM_ENTROPY, SystemEntropy
+from discreet.core.noise.sampler import SYSTEM_ENTROPY, SystemEntropy
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.quantile import QuantileChoice
 from discreet.mechanisms.choices.selection import ExponentialMechanism
 from discreet.mechanisms.laplace import Laplace

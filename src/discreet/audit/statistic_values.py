@@ -18,12 +18,11 @@ import numpy as np
 
 from discreet.audit.report import Compared, Recomputed, recomputed, refused
 from discreet.core.errors import InvalidParameter
-from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.bounded import covariance
 from discreet.mechanisms.bounded.covariance import BoundedCovariance
 from discreet.mechanisms.bounded.laplace import BoundedLaplace, TruncatedLaplaceLaw

@@ -32,8 +32,8 @@ from scipy.special import ndtri
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP
-from discreet.core.noise import truth
-from discreet.core.noise.truth import Words
+from discreet.core.noise import sampler
+from discreet.core.noise.sampler import Words
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.mechanisms.box_noise import BoxNoise
@@ -525,7 +525,7 @@ def _tested(event: Event, here: Outputs, there: Outputs, claim: Claim, confidenc
 
 _BYTES = 1 << 20
 _ROW = 3
-_NOISE = str(Path(truth.__file__).parent)
+_NOISE = str(Path(sampler.__file__).parent)
 _MOST_LINES = 400
 _PATIENCE = 0.1
 """Seconds to wait for a thread that a lock may hold; a sound lock makes the audit slower, and no worse."""

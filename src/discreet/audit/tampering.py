@@ -22,14 +22,13 @@ import numpy as np
 from discreet.audit.report import Compared, Recomputed, recomputed, refused
 from discreet.audit.statistical import interleaved
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerError
-from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.ledger import account
 from discreet.core.ledger.balance import FORMAT
 from discreet.core.ledger.journal import ROOT, canonical, chained
-from discreet.core.noise.truth import Floats, Truth
+from discreet.core.noise.sampler import Floats, Truth
 from discreet.core.protection import Neighbours, Protection, Unit
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.laplace import Laplace
 from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
-    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "QuestionAudit", "judged",
-    "SOURCES", "Source", "as_source", "attack_world", "world_questions",
+    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "QuestionAudit", "judged", "SOURCES",
+    "Source", "as_source", "attack_world", "world_questions",
 ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.ledger import Account
 from discreet.core.ledger.balance import Accounting, Guarantees, added, covers, fingerprint, now, scope
 from discreet.core.ledger.journal import canonical
-from discreet.core.noise.truth import Floats, Truth, generator, plain, saturated
+from discreet.core.noise.sampler import Floats, Truth, generator, plain, saturated
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 

@@ -22,8 +22,8 @@ from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.numbers import ball, decimal, down, greatest, least, normal_cdf, precisely, thin, up
 
 __all__ = [
-    "Curve", "PrivacyCurve", "gaussian_delta", "gaussian_epsilon", "order_root", "order_slack", "plain",
-    "tightest_mu", "type_one", "ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP", "Profile",
+    "Curve", "PrivacyCurve", "gaussian_delta", "gaussian_epsilon", "order_root", "order_slack", "plain", "tightest_mu",
+    "type_one", "ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP", "Profile",
 ]  # fmt: skip
 
 

@@ -22,7 +22,7 @@ import scipy
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.truth import Floats, plain
+from discreet.core.noise.sampler import Floats, plain
 from discreet.inference.moments import NoisyTotals
 from discreet.results.display import Facts, Result
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.noise.truth import Floats, plain
+from discreet.core.noise.sampler import Floats, plain
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.results.display import Interval
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NoisyTotals", "PairMoments", "PartMoments", "hull", "marginal", "moment_weights", "tilted", "variance_moves",
-    "within", "BetaMean", "Binomial", "GammaVariance", "NoiseAware", "NormalCovariance", "ReleaseLaw",
-    "SamplingModel", "as_matrix", "debiased", "largest_fourth", "last_that_holds", "measured_coordinate", "pairs",
-    "settled_shares", "share_below", "whole_count", "whole_interval",
+    "within", "BetaMean", "Binomial", "GammaVariance", "NoiseAware", "NormalCovariance", "ReleaseLaw", "SamplingModel",
+    "as_matrix", "debiased", "largest_fourth", "last_that_holds", "measured_coordinate", "pairs", "settled_shares",
+    "share_below", "whole_count", "whole_interval",
 ]  # fmt: skip
 
 

@@ -19,15 +19,15 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.noise.truth import generator, plain
+from discreet.core.noise.sampler import generator, plain
 from discreet.core.sensitivity import root_up
 from discreet.mechanisms.mechanism import Law, Mechanism
 from discreet.results.display import Interval
 
 __all__ = [
     "NoiseSum", "coarse", "column_norm", "combined_error", "even_split", "excess_kurtosis", "half_cell",
-    "largest_variance", "moves_with_truth", "ratio_interval", "running_sums", "sum_quantile", "weights",
-    "Asymptotic", "MonteCarlo",
+    "largest_variance", "moves_with_truth", "ratio_interval", "running_sums", "sum_quantile", "weights", "Asymptotic",
+    "MonteCarlo",
 ]  # fmt: skip
 
 

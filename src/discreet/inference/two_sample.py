@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, Guarantee
-from discreet.core.noise.truth import generator
+from discreet.core.noise.sampler import generator
+from discreet.core.sensitivity import Exact
 from discreet.inference.least_squares import JointTest
 from discreet.inference.noise import MonteCarlo, NoiseSum
 from discreet.mechanisms.mechanism import Mechanism

@@ -21,15 +21,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.sampler import ExponentialFamily, Family, Location, power_of_two, uniform_ball
-from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, Floats, Truth, Words, plain
+from discreet.core.noise.sampler import (
+    SYSTEM_ENTROPY,
+    Entropy,
+    ExponentialFamily,
+    Family,
+    Floats,
+    Location,
+    Truth,
+    Words,
+    plain,
+    power_of_two,
+    uniform_ball,
+)
 from discreet.core.numbers import ball
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
-from discreet.mechanisms.location_noise import LocationLaw, probabilities
-from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.mechanism import LocationLaw, Mechanism, probabilities
 
 __all__ = ["BoxLaw", "BoxNoise"]
 

@@ -35,8 +35,7 @@ from discreet.mechanisms.loss_distribution import (
 )
 
 __all__ = [
-    "ComposedProfile", "MOST_OUTCOMES", "ResponseProfile", "Responses", "any_failure", "compose",
-    "compose_curves",
+    "ComposedProfile", "MOST_OUTCOMES", "ResponseProfile", "Responses", "any_failure", "compose", "compose_curves",
 ]  # fmt: skip
 
 

@@ -20,22 +20,22 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PrivacyCurve, PureDP, ZeroConcentratedDP
-from discreet.core.noise.sampler import Family, Location, uniform_ball
-from discreet.core.noise.truth import Floats, Truth, Words, plain
+from discreet.core.noise.sampler import Family, Floats, Location, Truth, Words, plain, uniform_ball
 from discreet.core.numbers import ball, decimal, least, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import least_scale, refuse_nothing
-from discreet.mechanisms.location_noise import LocationLaw, WholeNoise, probabilities, whole_truth
 from discreet.mechanisms.loss_distribution import (
     Convolution,
     CurveProfile,
     PrivacyLoss,
     exact_positive,
     gaussian_parameter,
+    least_scale,
+    refuse_nothing,
 )
+from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities, whole_truth
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
+    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "DiscreteGaussian", "DiscreteGaussianFamily", "DiscreteGaussianLaw", "DiscreteGaussianProfile", "LARGEST_SCALE",

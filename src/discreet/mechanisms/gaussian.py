@@ -17,19 +17,21 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import ApproxDP, Curve, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP, gaussian_delta
-from discreet.core.noise.sampler import Family, GaussianFamily, Location
-from discreet.core.noise.truth import Floats, plain
+from discreet.core.noise.sampler import Family, Floats, GaussianFamily, Location, plain
 from discreet.core.numbers import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import least_scale, quotient, refuse_nothing, working_bits
-from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
 from discreet.mechanisms.loss_distribution import (
     CurveProfile,
     PrivacyLoss,
     exact_positive,
     gaussian_loss,
     gaussian_parameter,
+    least_scale,
+    quotient,
+    refuse_nothing,
+    working_bits,
 )
+from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
 __all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale", "is_pure"]
 

@@ -20,15 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
-from discreet.core.noise.sampler import Family, Location, uniform_ball
-from discreet.core.noise.truth import Floats, Truth, Words, plain
+from discreet.core.noise.sampler import Family, Floats, Location, Truth, Words, plain, uniform_ball
 from discreet.core.numbers import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing
 from discreet.mechanisms.composition import compose_curves
 from discreet.mechanisms.gaussian import GaussianProfile, gaussian_scale
-from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
-from discreet.mechanisms.loss_distribution import CurveProfile, exact_positive
+from discreet.mechanisms.loss_distribution import CurveProfile, exact_moves, exact_positive, least_scale, refuse_nothing
+from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
 __all__ = [
     "GeneralizedGaussian", "GeneralizedGaussianFamily", "GeneralizedGaussianLaw", "GeneralizedGaussianProfile",

@@ -21,16 +21,22 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.sampler import Family, GeometricFamily, Location
-from discreet.core.noise.truth import Floats, Truth, plain
+from discreet.core.noise.sampler import Family, Floats, GeometricFamily, Location, Truth, plain
 from discreet.core.numbers import ball, decimal, least, not_below, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import exact_moves, least_scale, refuse_nothing
-from discreet.mechanisms.location_noise import LocationLaw, WholeNoise, probabilities, whole_truth
-from discreet.mechanisms.loss_distribution import CurveProfile, PrivacyLoss, exact_positive, geometric_loss
+from discreet.mechanisms.loss_distribution import (
+    CurveProfile,
+    PrivacyLoss,
+    exact_moves,
+    exact_positive,
+    geometric_loss,
+    least_scale,
+    refuse_nothing,
+)
+from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities, whole_truth
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
+    from discreet.core.sensitivity import Exact
 
 __all__ = ["Geometric", "GeometricLaw", "GeometricProfile"]
 

@@ -31,22 +31,25 @@ from discreet.core.guarantee import (
     gaussian_delta,
     plain,
 )
-from discreet.core.noise.sampler import Family, LaplaceFamily, Location
-from discreet.core.noise.truth import Floats
+from discreet.core.noise.sampler import Family, Floats, LaplaceFamily, Location
 from discreet.core.numbers import ball, decimal, least, normal_cdf, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import exact_moves, least_scale, quotient, refuse_nothing, working_bits
-from discreet.mechanisms.location_noise import AdditiveNoise, LocationLaw, probabilities
 from discreet.mechanisms.loss_distribution import (
     CurveProfile,
     PrivacyLoss,
     dominates,
+    exact_moves,
     exact_positive,
     first_certified,
     gaussian_parameter,
     laplace_loss,
+    least_scale,
+    quotient,
+    refuse_nothing,
     supremum,
+    working_bits,
 )
+from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
 __all__ = ["Laplace", "LaplaceCurve", "LaplaceLaw", "LaplaceProfile", "laplace_rho", "laplace_scale"]
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import Guarantee, Profile
-from discreet.core.noise.truth import Floats, Truth, float_truth, plain
+from discreet.core.noise.sampler import Floats, Truth, float_truth, plain
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -25,7 +25,7 @@ from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.mechanism import Law, Mechanism, mechanism_from_dict
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
+    from discreet.core.sensitivity import Exact
 
 __all__ = ["WholeShare", "WholeShareLaw", "share_noise"]
 

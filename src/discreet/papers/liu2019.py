@@ -22,8 +22,7 @@ from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.proportion import ProportionVector
 
 __all__ = [
-    "PROPORTION_PARTS", "STUDY", "few_sizes", "figure_2", "figure_3", "figure_4", "figure_5", "figure_6",
-    "figure_7",
+    "PROPORTION_PARTS", "STUDY", "few_sizes", "figure_2", "figure_3", "figure_4", "figure_5", "figure_6", "figure_7",
 ]  # fmt: skip
 
 

@@ -26,9 +26,9 @@ from discreet.core.errors import (
     NotApproved,
     PlanFileError,
 )
-from discreet.core.files import open_regular, read_regular, reason
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
 from discreet.core.ledger.balance import digest_of
+from discreet.core.ledger.journal import open_regular, read_regular, reason
 from discreet.core.schema import Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.meaning import differences, meaning
@@ -55,8 +55,8 @@ from discreet.results.plan import Plan
 from discreet.session import Session
 
 __all__ = [
-    "JobPlan", "JobResult", "RunProgress", "attack_words", "plan_digest", "record_attack",
-    "Job", "SourceState", "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of",
+    "JobPlan", "JobResult", "RunProgress", "attack_words", "plan_digest", "record_attack", "Job", "SourceState",
+    "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of",
 ]  # fmt: skip
 
 

@@ -10,15 +10,8 @@ from typing import Any
 from discreet.core.schema import Bounds, Schema
 
 __all__ = [
-    "COUNTS",
-    "SPREAD",
-    "averaged_bounds",
-    "expected_proportion",
-    "groups_of",
-    "rows_of",
-    "sampling_error",
-    "shares_of",
-]
+    "COUNTS", "SPREAD", "averaged_bounds", "expected_proportion", "groups_of", "rows_of", "sampling_error", "shares_of",
+]  # fmt: skip
 
 SPREAD = 6
 """Without a better guess, the standard deviation of a column is a sixth of the width of its bounds, as in scenarios."""

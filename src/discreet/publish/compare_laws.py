@@ -13,7 +13,7 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import float_truth
+from discreet.core.noise.sampler import float_truth
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.results.charts import drawing_library, offline

@@ -14,10 +14,9 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
-from discreet.core.exact import Exact
 from discreet.core.numbers import Grid, decimal
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import NoiseAware, ReleaseLaw, SamplingModel, debiased
 from discreet.inference.two_sample import DoubleSanitization
 from discreet.results.answer import Answer

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats
+from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import MAX_ROWS, column
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema, stability

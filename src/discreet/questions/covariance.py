@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.exact import Exact
-from discreet.core.noise.truth import float_truth
+from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import Grid, Indices, decimal, not_below, product_total, total
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rows import coarsening
 from discreet.core.schema import Contribution, in_parts
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import NormalCovariance, largest_fourth, moment_weights
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import float_truth
+from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import Grid, decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import (
     GammaVariance,
     NoiseAware,
@@ -71,8 +70,8 @@ from discreet.results.release import Release, Statistic
 
 __all__ = [
     "CovariancesInParts", "CovariancesInPartsRelease", "MeansAndCovariances", "MeansAndCovariancesRelease",
-    "correlation_range", "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion",
-    "CovarianceMatrixRelease", "CovariancesReading",
+    "correlation_range", "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion", "CovarianceMatrixRelease",
+    "CovariancesReading",
 ]  # fmt: skip
 
 

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, Schema
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, Selection
 from discreet.questions.count import labelled
 from discreet.questions.question import (

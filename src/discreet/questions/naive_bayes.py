@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.numbers import Grid, product_total, total
 from discreet.core.protection import Neighbours, Protection
-from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.noise import largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian, is_pure

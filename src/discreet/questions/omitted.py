@@ -16,8 +16,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, Pu
 from discreet.core.numbers import decimal, down, up
 from discreet.core.schema import Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import ImpliedProfile
-from discreet.mechanisms.loss_distribution import CurveProfile
+from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.mechanisms.omission.amplification import before_poisson_sampling, poisson_sampling, sampling_rate
 from discreet.mechanisms.omission.step import Omission, PoissonSample, omission_from_dict
@@ -25,8 +24,8 @@ from discreet.questions.question import MeasuredQuestion, Measurement, Question
 from discreet.questions.tables.tests import TableTest
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
-    from discreet.core.noise.truth import Floats, Truth
+    from discreet.core.noise.sampler import Floats, Truth
+    from discreet.core.sensitivity import Exact
     from discreet.mechanisms.mechanism import Law
 
 __all__ = ["BehindOmission", "SampledProfile", "behind"]

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rows import Selected, Snapshot, weighted_totals
 from discreet.core.schema import Bounds, Contribution, in_parts
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import PartMoments
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance, ratio_interval
 from discreet.mechanisms.additive import additive_noise

@@ -14,7 +14,7 @@ from discreet.core import requirements
 from discreet.core.columns import Label
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats, plain
+from discreet.core.noise.sampler import Floats, plain
 from discreet.core.numbers import MAX_ROWS, not_below
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, weighted_totals

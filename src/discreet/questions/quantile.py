@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats
+from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.quantile import (
     PARTS,
     Histogram,
@@ -56,9 +55,8 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
 __all__ = [
-    "MOST_POINTS", "MedianQuestion",
-    "QuantileQuestion", "QuantileRelease", "Quantiles", "noise_miss", "sampled_shares", "stacked",
-    "typical_ranks",
+    "MOST_POINTS", "MedianQuestion", "QuantileQuestion", "QuantileRelease", "Quantiles", "noise_miss", "sampled_shares",
+    "stacked", "typical_ranks",
 ]  # fmt: skip
 
 

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rows import Selected, Snapshot, Totals, histograms, totals
 from discreet.core.schema import Bounds, Contribution, Schema, check_unit_sum
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.noise import combined_error, largest_variance
 from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
 from discreet.questions.grouped import Grouped
@@ -35,9 +34,9 @@ from discreet.results.release import Release, Statistic, claim_of_one_draw, draw
 
 __all__ = [
     "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
-    "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE",
-    "Form", "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question",
-    "KINDS", "UNSAID", "DeclaredColumns", "column_names", "common_step", "enough", "first_of", "guarantee_of",
+    "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE", "Form",
+    "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question", "KINDS",
+    "UNSAID", "DeclaredColumns", "column_names", "common_step", "enough", "first_of", "guarantee_of",
 ]  # fmt: skip
 
 

@@ -44,9 +44,9 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release
 
 __all__ = [
-    "LEAST_SHARE", "SpreadInPartsRelease", "StandardDeviation", "StandardDeviationInParts",
-    "StandardDeviationQuestion", "StandardDeviationRelease", "Variance", "VarianceInParts", "VarianceQuestion",
-    "VarianceReading", "VarianceRelease", "largest_squares", "largest_variance",
+    "LEAST_SHARE", "SpreadInPartsRelease", "StandardDeviation", "StandardDeviationInParts", "StandardDeviationQuestion",
+    "StandardDeviationRelease", "Variance", "VarianceInParts", "VarianceQuestion", "VarianceReading", "VarianceRelease",
+    "largest_squares", "largest_variance",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.core.noise.truth import Floats
+from discreet.core.noise.sampler import Floats
 
 __all__ = ["Facts", "as_html", "as_text", "expected", "held", "number", "printable", "Result", "Interval"]
 

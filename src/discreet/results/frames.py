@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "COLUMNS", "NUMBERS", "Row", "Tidy", "aligned", "as_arrow", "column_kinds", "release_rows", "tidy_rows",
-    "CAUTION", "UNRELIABLE", "Reading", "by_measure", "reliability",
+    "COLUMNS", "NUMBERS", "Row", "Tidy", "aligned", "as_arrow", "column_kinds", "release_rows", "tidy_rows", "CAUTION",
+    "UNRELIABLE", "Reading", "by_measure", "reliability",
 ]  # fmt: skip
 
 

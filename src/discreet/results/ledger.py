@@ -693,11 +693,6 @@ class Ledger(ApprovedLedger):
         return name
 
     @property
-    def salt(self) -> bytes:
-        """Random bytes, fixed for this data set, for choices that must not change between releases."""
-        return bytes.fromhex(self._opening["salt"] if "salt" in self._opening else self._opening["secret"])
-
-    @property
     def neighbours(self) -> Neighbours | None:
         """The neighbour relation, once fixed."""
         return self._look().neighbours

@@ -12,7 +12,7 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.errors import InsufficientBudget
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats
+from discreet.core.noise.sampler import Floats
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
 from discreet.results.charts import plot_readings

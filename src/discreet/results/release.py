@@ -14,11 +14,10 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, Rng, Step, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, NotCertified
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats, generator
+from discreet.core.noise.sampler import Floats, generator
 from discreet.core.protection import Neighbours, Protection, Unit
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.mechanism import Mechanism, Registry, charged_guarantee, mechanism_from_dict
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.ledger import Ledger

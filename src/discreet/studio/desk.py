@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from discreet.core.errors import DiscreetError, PlanFileError
-from discreet.core.files import reason
+from discreet.core.ledger.journal import reason
 from discreet.plans.job import Job, JobPlan, JobResult, RunProgress
 from discreet.plans.plan_file import PlanFile, lines_of
 from discreet.publish.pages import coded
@@ -30,8 +30,7 @@ from discreet.results.plan import Plan
 from discreet.studio.toml_document import Place, TomlDocument, digest_of, value_at
 
 __all__ = [
-    "DATABASES", "DATA", "Folder", "Draft", "drafted", "Desk", "FormData", "Run", "Running", "form_of",
-    "from_script",
+    "DATABASES", "DATA", "Folder", "Draft", "drafted", "Desk", "FormData", "Run", "Running", "form_of", "from_script",
 ]  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from discreet.studio.desk import Draft
 from discreet.studio.toml_document import GONE, Place, value_at
 
 __all__ = [
-    "shown_text", "typed_value", "Field", "column_fields", "fact_fields", "kind_at", "place_of_name",
-    "question_fields", "unit_fields",
+    "shown_text", "typed_value", "Field", "column_fields", "fact_fields", "kind_at", "place_of_name", "question_fields",
+    "unit_fields",
 ]  # fmt: skip
 
 

@@ -49,8 +49,8 @@ from discreet.studio.start_pages import budget_bar, columns_of, interval_sketch,
 from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, digest_of, value_at
 
 __all__ = [
-    "live_view", "add_question", "change", "declare", "plan_page", "pulse", "remove", "show_text",
-    "undeclared_columns", "undo", "write_text", "profile_page", "run_profile_page",
+    "live_view", "add_question", "change", "declare", "plan_page", "pulse", "remove", "show_text", "undeclared_columns",
+    "undo", "write_text", "profile_page", "run_profile_page",
 ]  # fmt: skip
 
 

@@ -23,8 +23,8 @@ from discreet.studio.forms import typed_value
 from discreet.studio.toml_document import GONE
 
 __all__ = [
-    "budget_bar", "interval_sketch", "odds_picture", "unit_picture", "DIALECT", "columns_of", "make_plan",
-    "new_page", "new_plan", "new_source", "start_page", "upload", "usual_dialect",
+    "budget_bar", "interval_sketch", "odds_picture", "unit_picture", "DIALECT", "columns_of", "make_plan", "new_page",
+    "new_plan", "new_source", "start_page", "upload", "usual_dialect",
 ]  # fmt: skip
 
 

@@ -24,13 +24,6 @@ from discreet.testing.mechanisms import (
 from discreet.testing.sources import check_source
 
 __all__ = [
-    "MechanismReport",
-    "NotConformant",
-    "check_calibration",
-    "check_ledger",
-    "check_mechanism",
-    "check_sampler",
-    "check_source",
-    "check_statistic",
-    "exact_loss",
-]
+    "MechanismReport", "NotConformant", "check_calibration", "check_ledger", "check_mechanism", "check_sampler",
+    "check_source", "check_statistic", "exact_loss",
+]  # fmt: skip

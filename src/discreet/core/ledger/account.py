@@ -156,6 +156,11 @@ class Account:
         """The file, the server's address without its password, or ``":memory:"``."""
         return self._journal.where
 
+    @property
+    def salt(self) -> bytes:
+        """Random bytes, fixed for this data set, for choices that must not change between releases."""
+        return bytes.fromhex(self._opening["salt"] if "salt" in self._opening else self._opening["secret"])
+
     def _open(self, first: Callable[[str], str]) -> Balance:
         """Read every entry, after writing the first where there is none."""
         witness = self._journal.witness()  # before the entries, so that it cannot be ahead of them

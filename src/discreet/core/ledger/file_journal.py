@@ -20,8 +20,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from discreet.core.errors import LedgerCorrupted, LedgerMismatch, LedgerUnavailable
-from discreet.core.files import open_regular, read_regular, reason
-from discreet.core.ledger.journal import Entry, Journal, forked
+from discreet.core.ledger.journal import Entry, Journal, forked, open_regular, read_regular, reason
 
 if sys.platform == "win32":
     import msvcrt

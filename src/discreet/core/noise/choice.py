@@ -17,8 +17,7 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.sampler import LOG_BUDGET, Family, uniform_ball
-from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, Words
+from discreet.core.noise.sampler import LOG_BUDGET, SYSTEM_ENTROPY, Entropy, Family, Words, uniform_ball
 from discreet.core.numbers import ball, precisely
 from discreet.core.requirements import positive_integer, rational
 

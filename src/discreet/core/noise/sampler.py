@@ -9,24 +9,127 @@ outcome has exactly the distribution of the ideal output, rounded (``docs/proofs
 from __future__ import annotations
 
 import math
+import os
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from flint import arb, fmpz
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, Truth, Words, float_truth
 from discreet.core.numbers import ball, precisely
 
 __all__ = [
-    "Location", "default_grid", "power_of_two", "CHUNK", "Family", "exact_draws", "uniform_ball",
-    "ExponentialFamily", "GaussianFamily", "GeometricFamily", "GumbelFamily", "LaplaceFamily",
-    "LargestExponentialFamily", "TruncatedLaplaceFamily",
+    "Location", "default_grid", "power_of_two", "CHUNK", "Family", "exact_draws", "uniform_ball", "ExponentialFamily",
+    "GaussianFamily", "GeometricFamily", "GumbelFamily", "LaplaceFamily", "LargestExponentialFamily",
+    "TruncatedLaplaceFamily", "Floats", "Truth", "float_truth", "generator", "plain", "saturated", "SYSTEM_ENTROPY",
+    "Entropy", "SystemEntropy",
 ]  # fmt: skip
+
+
+# ---- Truth: a true value as it is handed to a mechanism, and the kinds of numbers around it.
+
+
+Floats = float | NDArray[np.float64]
+Truth = float | int | Fraction | Sequence[Any] | NDArray[Any]
+"""A true value: numbers are exact as they stand; fractions keep quotients such as means exact."""
+
+
+def float_truth(truth: Truth) -> NDArray[np.float64]:
+    """The truth as floats, for densities and moments; refuses what is not finite and real."""
+    try:
+        if np.asarray(truth).dtype.kind in "mM":  # times are no numbers, though numpy counts them
+            raise TypeError
+        array = np.asarray(truth, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongType("truth", "…", "must be a real number or an array of them", "Pass numbers.") from None
+    if not np.all(np.isfinite(array)):
+        raise InvalidParameter("truth", "…", "must be finite everywhere", "Remove NaN and infinities first.")
+    return array
+
+
+def saturated(truth: Truth) -> Truth:
+    """The truth, with whole numbers and fractions beyond the largest float moved to it.
+
+    Whether a sum is that large may depend on one row, so it must not decide between an answer and an error. Two truths
+    are never further apart afterwards: a sensitivity still holds.
+
+    Examples
+    --------
+    >>> saturated(10**400) == sys.float_info.max
+    True
+    """
+    try:
+        np.asarray(truth, dtype=float)
+    except OverflowError:
+        largest = int(sys.float_info.max)
+        given = np.asarray(truth, dtype=object)
+        moved = [min(max(one, -largest), largest) if isinstance(one, int | Fraction) else one for one in given.ravel()]
+        return cast(Truth, moved[0] if given.ndim == 0 else np.array(moved, dtype=object).reshape(given.shape))
+    except (TypeError, ValueError):  # `float_truth` says what is wrong with it
+        pass
+    return truth
+
+
+def plain(values: Any) -> Floats:
+    """A float for a single number, otherwise an array."""
+    return float(values) if np.ndim(values) == 0 else np.asarray(values)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The numpy generator behind a seed or a generator, for simulations only."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, bool) or not isinstance(rng, int | np.integer) or rng < 0:
+        raise WrongType("rng", rng, "must be None, a seed ≥ 0 or a numpy Generator", "Pass rng=7 to simulate.")
+    return np.random.default_rng(int(rng))
+
+
+# ---- Entropy: uniform 64-bit words that nobody can predict or repeat.
+#
+# Each batch takes a fresh 256-bit key from the operating system, expands it with AES-256 in counter mode and drops
+# the key. No state survives a call, so forked, threaded, spawned or restored processes never share noise.
+
+
+Words = NDArray[np.uint64]
+
+_WORD_BYTES = 8
+_AES_BLOCK_BYTES = 16
+_SMALL_BATCH = 64
+"""Up to this many words the operating system is asked directly: a key schedule would cost more."""
+
+
+class Entropy(Protocol):
+    """A source of independent uniform 64-bit words."""
+
+    def words(self, count: int) -> Words:
+        """``count`` fresh words."""
+
+
+class SystemEntropy:
+    """Operating-system entropy, expanded by AES-256-CTR."""
+
+    def words(self, count: int) -> Words:
+        """``count`` fresh words, from a key that is used for this call only."""
+        size = count * _WORD_BYTES
+        if count <= _SMALL_BATCH:
+            return np.frombuffer(os.urandom(size), dtype=np.uint64)
+        # One key per call, so the counter may start at zero: key and counter never repeat together.
+        keystream = Cipher(AES256(os.urandom(32)), CTR(bytes(_AES_BLOCK_BYTES))).encryptor()
+        stream = bytearray(size + _AES_BLOCK_BYTES - 1)
+        keystream.update_into(bytes(size), stream)
+        return np.frombuffer(stream, dtype=np.uint64, count=count)
+
+
+SYSTEM_ENTROPY = SystemEntropy()
 
 
 # ---- Location: the exact truth, split into a whole number of grid cells and a rest.
@@ -248,18 +351,18 @@ _FEW_BITS = 2**46
 _INTERVAL_ERROR = 2.0**-45
 """What the unseen bits and the conversion to a double can change in a logarithm of at least `_FEW_BITS`."""
 
-Floats = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 
-def _part(values: Floats, part: slice) -> Floats:
+def _part(values: FloatArray, part: slice) -> FloatArray:
     return values if values.ndim == 0 else values[part]
 
 
-def _element(values: Floats, index: int) -> float:
+def _element(values: FloatArray, index: int) -> float:
     return float(values if values.ndim == 0 else values[index])
 
 
-def _largest(values: Floats) -> float:
+def _largest(values: FloatArray) -> float:
     return float(values if values.ndim == 0 else values.max())
 
 
@@ -269,7 +372,7 @@ def _magnitudes(words: Words) -> tuple[NDArray[np.int64], int]:
     return magnitudes, int(magnitudes.min())
 
 
-def _give_up_below(noise: Floats, magnitudes: NDArray[np.int64], smallest: int) -> int:
+def _give_up_below(noise: FloatArray, magnitudes: NDArray[np.int64], smallest: int) -> int:
     """Mark draws with too few bits as NaN; return the smallest magnitude that the double path still serves."""
     if smallest >= _FEW_BITS:
         return smallest
@@ -277,7 +380,7 @@ def _give_up_below(noise: Floats, magnitudes: NDArray[np.int64], smallest: int) 
     return _FEW_BITS
 
 
-def _with_sign(noise: Floats, words: Words) -> Floats:
+def _with_sign(noise: FloatArray, words: Words) -> FloatArray:
     """Flip the sign of each number by the lowest bit of its word."""
     noise.view(np.uint64)[...] ^= words << np.uint64(63)
     return noise
@@ -290,7 +393,7 @@ def _sign(bits: int, count: int) -> tuple[int, int, int]:
     return (-1 if first & 1 else 1), ((first >> 1) << extra) | rest, count - 1
 
 
-def _exponential_noise(words: Words, scale: Floats) -> tuple[Floats, float]:
+def _exponential_noise(words: Words, scale: FloatArray) -> tuple[FloatArray, float]:
     """−b·ln U from the upper 63 bits, in cells, and its error bound."""
     magnitudes, smallest = _magnitudes(words)
     noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
@@ -306,10 +409,10 @@ def _exponential_noise(words: Words, scale: Floats) -> tuple[Floats, float]:
 class LaplaceFamily:
     """±b·(−ln U): one bit for the sign, the others for U."""
 
-    scale: Floats
-    scale_in_cells: Floats
+    scale: FloatArray
+    scale_in_cells: FloatArray
 
-    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+    def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise in cells and its error bound."""
         noise, error = _exponential_noise(words, _part(self.scale_in_cells, part))
         return _with_sign(noise, words), error
@@ -328,9 +431,9 @@ class GeometricFamily:
     (``docs/proofs/geometric.md``, section 1), so one logarithm draws it as fast as Laplace noise. The grid must be 1.
     """
 
-    scale: Floats
+    scale: FloatArray
 
-    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+    def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise before rounding and its error bound."""
         scale = _part(self.scale, part)
         noise, error = _exponential_noise(words, scale)
@@ -350,10 +453,10 @@ class GeometricFamily:
 class GaussianFamily:
     """±σ·Φ⁻¹(1 − U/2): one bit for the sign, the others for U."""
 
-    scale: Floats
-    scale_in_cells: Floats
+    scale: FloatArray
+    scale_in_cells: FloatArray
 
-    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+    def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise in cells and its error bound."""
         magnitudes, smallest = _magnitudes(words)
         noise = np.multiply(magnitudes, 2.0**-64, dtype=float)
@@ -377,10 +480,10 @@ class GaussianFamily:
 class ExponentialFamily:
     """b·(−ln U)."""
 
-    scale: Floats
-    scale_in_cells: Floats
+    scale: FloatArray
+    scale_in_cells: FloatArray
 
-    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+    def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise in cells and its error bound; the lowest bit stays for the ball path."""
         return _exponential_noise(words, _part(self.scale_in_cells, part))
 
@@ -389,7 +492,7 @@ class ExponentialFamily:
         return -ball(_element(self.scale, index)) * uniform_ball(bits, count).log()
 
 
-def standard_gumbel(words: Words) -> tuple[Floats, float]:
+def standard_gumbel(words: Words) -> tuple[FloatArray, float]:
     """−ln E for a standard exponential E, and its error bound; NaN where bits are too few.
 
     U near 0 is a small E and must be taken from its leading bits, U near 1 a large E and must be taken from the
@@ -409,9 +512,9 @@ def standard_gumbel(words: Words) -> tuple[Floats, float]:
 class LargestExponentialFamily:
     """The largest of m standard exponentials, −ln(1 − e^(−E/m)) for a standard exponential E; one m per draw."""
 
-    counts: Floats
+    counts: FloatArray
 
-    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+    def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise and its error bound: a relative error of E/m moves the logarithm by no more."""
         gumbel, error = standard_gumbel(words)
         noise = -np.log(-np.expm1(-np.exp(-gumbel - np.log(self.counts[part]))))
@@ -428,10 +531,10 @@ class LargestExponentialFamily:
 class GumbelFamily:
     """b·G with G standard Gumbel (maximum)."""
 
-    scale: Floats
-    scale_in_cells: Floats
+    scale: FloatArray
+    scale_in_cells: FloatArray
 
-    def fast(self, words: Words, part: slice) -> tuple[Floats, float]:
+    def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise in cells and its error bound."""
         noise, error = standard_gumbel(words)
         scale = _part(self.scale_in_cells, part)
@@ -456,13 +559,13 @@ class TruncatedLaplaceFamily:
     the noise −sign(s)·b·ln(1 − |s|). A rejection loop would show through its running time where the centre lies.
     """
 
-    scale: Floats
-    scale_in_cells: Floats
+    scale: FloatArray
+    scale_in_cells: FloatArray
     location: Location
-    lower: Floats
-    upper: Floats
+    lower: FloatArray
+    upper: FloatArray
 
-    def fast(self, words: Words, part: slice) -> tuple[Floats, Floats]:
+    def fast(self, words: Words, part: slice) -> tuple[FloatArray, FloatArray]:
         """Noise in cells and its error bound."""
         scale, lower, upper = (_part(values, part) for values in (self.scale, self.lower, self.upper))
         # Whether the quick forms are accurate is decided from public numbers only: the branch must not tell
@@ -493,8 +596,8 @@ class TruncatedLaplaceFamily:
         return noise, error
 
     def _masses_of_one_exponential(
-        self, lower: Floats, scale: Floats, width: Floats, part: slice
-    ) -> tuple[Floats, Floats]:
+        self, lower: FloatArray, scale: FloatArray, width: FloatArray, part: slice
+    ) -> tuple[FloatArray, FloatArray]:
         """A and A + D with a single exponential per draw: e^{−(u−c)/b} = e^{−(u−l)/b} / e^{−(c−l)/b}."""
         near = self.location.above(lower, part) * (-1.0 / scale)
         np.exp(near, out=near)
@@ -513,7 +616,7 @@ class TruncatedLaplaceFamily:
         return signed.sgn() * -scale * (1 - abs(signed)).log()
 
 
-def _one_minus_exp(distance: Floats, wide: bool) -> Floats:
+def _one_minus_exp(distance: FloatArray, wide: bool) -> FloatArray:
     if not wide:
         return np.asarray(-np.expm1(-distance))
     capped = np.minimum(distance, _NEGLIGIBLE_TAIL)

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Dialect", "MOST_NUMBERED", "check_csv", "copy_csv", "numbered", "read_names", "FRAMES", "LARGEST_WHOLE_FLOAT",
-    "canonical_text", "converted", "distinct_names", "frame_names", "held",
-    "Dataset", "file_rows", "frame_rows", "parquet_types",
-    "require_columns", "viewed",
+    "canonical_text", "converted", "distinct_names", "frame_names", "held", "Dataset", "file_rows", "frame_rows",
+    "parquet_types", "require_columns", "viewed",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
-from discreet.core.noise.truth import Truth, float_truth, generator
+from discreet.core.noise.sampler import Truth, float_truth, generator
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.laplace import (
     BoundaryInflatedLaplace,
@@ -28,13 +28,13 @@ from discreet.mechanisms.bounded.laplace import (
     truncated_laplace_interval,
 )
 from discreet.mechanisms.bounded.scale import BoundedLaplaceProfile, bounded_laplace_scale, bounded_laplace_scales
-from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.laplace import laplace_scale
+from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
     from discreet.core.guarantee import Profile
+    from discreet.core.sensitivity import Exact
 
 __all__ = ["BoundedCovariance", "nearest_covariance"]
 

@@ -15,8 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.noise.sampler import Family, Location, TruncatedLaplaceFamily, default_grid, power_of_two
-from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, Floats, Truth, float_truth, plain
+from discreet.core.noise.sampler import (
+    SYSTEM_ENTROPY,
+    Entropy,
+    Family,
+    Floats,
+    Location,
+    TruncatedLaplaceFamily,
+    Truth,
+    default_grid,
+    float_truth,
+    plain,
+    power_of_two,
+)
 from discreet.core.numbers import decimal, least
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.scale import (
@@ -28,16 +39,15 @@ from discreet.mechanisms.bounded.scale import (
     published_scale,
     spread_loss,
 )
-from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.laplace import LaplaceLaw, LaplaceProfile, laplace_scale
-from discreet.mechanisms.location_noise import LocationLaw, probabilities, spread
-from discreet.mechanisms.mechanism import Law, Mechanism
+from discreet.mechanisms.loss_distribution import ImpliedProfile
+from discreet.mechanisms.mechanism import Law, LocationLaw, Mechanism, probabilities, spread
 from discreet.mechanisms.omission.amplification import SampledLaw
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
     from discreet.core.guarantee import Profile
-    from discreet.core.noise.truth import Floats, Truth
+    from discreet.core.noise.sampler import Floats, Truth
+    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "ClampedLaplaceLaw", "TruncatedLaplaceLaw", "clamped_laplace_interval", "first_moment",

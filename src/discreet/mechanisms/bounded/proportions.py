@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Truth, float_truth, generator
+from discreet.core.noise.sampler import Truth, float_truth, generator
 from discreet.core.numbers import not_below
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace, Domain, StructuredLaw
@@ -22,8 +22,8 @@ from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.tables.post_processed import onto_simplex
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
     from discreet.core.guarantee import Profile
+    from discreet.core.sensitivity import Exact
 
 __all__ = ["BoundedProportions", "HistogramTree", "TiedPair"]
 

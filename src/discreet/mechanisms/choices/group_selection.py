@@ -21,20 +21,19 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP, gaussian_delta
-from discreet.core.noise.truth import SYSTEM_ENTROPY, Floats, Truth, float_truth, generator
+from discreet.core.noise.sampler import SYSTEM_ENTROPY, Floats, Truth, float_truth, generator
 from discreet.core.numbers import ball, decimal, down, least, normal_cdf, precisely, up
 from discreet.core.sensitivity import Sensitivity, root_up
-from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.gaussian import GaussianLaw, gaussian_scale
-from discreet.mechanisms.loss_distribution import CurveProfile
+from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Profile
 
 __all__ = [
-    "GroupSelection", "InclusionLaw", "OptimalSelection", "changed_groups", "selecting_guarantee",
-    "GaussianThreshold", "ThresholdProfile",
+    "GroupSelection", "InclusionLaw", "OptimalSelection", "changed_groups", "selecting_guarantee", "GaussianThreshold",
+    "ThresholdProfile",
 ]  # fmt: skip
 
 

@@ -17,24 +17,23 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose, noisy_argmax
-from discreet.core.noise.sampler import LargestExponentialFamily
-from discreet.core.noise.truth import Floats, Truth, generator
+from discreet.core.noise.sampler import Floats, LargestExponentialFamily, Truth, generator
 from discreet.core.numbers import decimal, greatest, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.choices.selection import ChoiceLaw, ExponentialMechanism, RangeProfile, flip_probabilities
 from discreet.mechanisms.composition import compose, compose_curves
+from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
     from discreet.core.guarantee import Profile
+    from discreet.core.sensitivity import Exact
     from discreet.mechanisms.mechanism import Law
 
 __all__ = [
     "FARTHEST", "Histogram", "RankClasses", "below", "group_histograms", "histogram", "picked", "rank_distances",
-    "share_of", "simulated", "QuantileChoice", "range_factor", "IntervalEnds", "PARTS", "QuantileInterval",
-    "fine_pair", "rough_pair", "round_ladders", "roundest",
+    "share_of", "simulated", "QuantileChoice", "range_factor", "IntervalEnds", "PARTS", "QuantileInterval", "fine_pair",
+    "rough_pair", "round_ladders", "roundest",
 ]  # fmt: skip
 
 

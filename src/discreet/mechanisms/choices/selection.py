@@ -19,18 +19,27 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose, exact_events, noisy_argmax
-from discreet.core.noise.sampler import ExponentialFamily, GaussianFamily, GumbelFamily, LaplaceFamily
-from discreet.core.noise.truth import SYSTEM_ENTROPY, Floats, Truth, float_truth, generator, plain
+from discreet.core.noise.sampler import (
+    SYSTEM_ENTROPY,
+    ExponentialFamily,
+    Floats,
+    GaussianFamily,
+    GumbelFamily,
+    LaplaceFamily,
+    Truth,
+    float_truth,
+    generator,
+    plain,
+)
 from discreet.core.numbers import ball, decimal, greatest, precisely, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.calibration import ImpliedProfile
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace, LaplaceProfile
-from discreet.mechanisms.loss_distribution import CurveProfile, PrivacyLoss, curve_loss
+from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile, PrivacyLoss, curve_loss
 from discreet.mechanisms.mechanism import Law, Mechanism
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
+    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "ChoiceLaw", "RangeProfile", "Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way",

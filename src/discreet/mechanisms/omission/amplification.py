@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import HUGE_EPSILON, ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.noise.truth import Floats, Truth, float_truth, generator
+from discreet.core.noise.sampler import Floats, Truth, float_truth, generator
 from discreet.core.numbers import ball, decimal, down, greatest, precisely, up
 from discreet.core.protection import Neighbours
 from discreet.mechanisms.mechanism import Law
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "before_outlier_epsilon", "before_outlier_suppression", "before_poisson_sampling", "deterministic_suppression",
-    "outlier_epsilon", "outlier_epsilon_up", "outlier_suppression", "poisson_sampling",
-    "sampling_without_replacement", "SampledLaw",
+    "outlier_epsilon", "outlier_epsilon_up", "outlier_suppression", "poisson_sampling", "sampling_without_replacement",
+    "SampledLaw",
 ]  # fmt: skip
 
 

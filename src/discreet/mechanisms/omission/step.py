@@ -24,7 +24,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.choice import exact_events
-from discreet.core.noise.truth import SYSTEM_ENTROPY, Entropy, generator
+from discreet.core.noise.sampler import SYSTEM_ENTROPY, Entropy, generator
 from discreet.core.numbers import ball, decimal, precisely, up
 from discreet.core.protection import ROW, Neighbours, Unit
 from discreet.core.rows.read import canonical_text

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Truth
+from discreet.core.noise.sampler import Truth
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.tables.post_processed import Box, Clip, PostProcessed, exact_total, onto_total

@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
-from discreet.core.noise.truth import Truth, generator
+from discreet.core.noise.sampler import Truth, generator
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity, root_up
-from discreet.mechanisms.calibration import refuse_nothing
 from discreet.mechanisms.gaussian import GaussianLaw, GaussianProfile, gaussian_scale
 from discreet.mechanisms.laplace import LaplaceLaw, LaplaceProfile
+from discreet.mechanisms.loss_distribution import refuse_nothing
 from discreet.mechanisms.mechanism import Law, Mechanism
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from discreet.core.exact import Exact
+    from discreet.core.sensitivity import Exact
 
 __all__ = [
-    "Accuracy", "Axes", "Component", "MarginsNoise", "Workload", "below", "cell_covariance", "centred",
-    "centred_share", "component_variances", "direct_shares", "lifted", "margin_of", "scaled_centred", "shape_of",
-    "variance_shares", "MarginsGaussian", "MarginsLaplace",
+    "Accuracy", "Axes", "Component", "MarginsNoise", "Workload", "below", "cell_covariance", "centred", "centred_share",
+    "component_variances", "direct_shares", "lifted", "margin_of", "scaled_centred", "shape_of", "variance_shares",
+    "MarginsGaussian", "MarginsLaplace",
 ]  # fmt: skip
 
 

@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Truth, float_truth, generator
+from discreet.core.noise.sampler import Truth, float_truth, generator
 from discreet.core.protection import Fact
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.location_noise import AdditiveNoise
-from discreet.mechanisms.mechanism import Law, Mechanism, mechanism_from_dict
+from discreet.mechanisms.mechanism import AdditiveNoise, Law, Mechanism, mechanism_from_dict
 from discreet.mechanisms.omission.amplification import SampledLaw
 
 if TYPE_CHECKING:
-    from discreet.core.exact import Exact
     from discreet.core.guarantee import Profile
-    from discreet.mechanisms.location_noise import AdditiveNoise
+    from discreet.core.sensitivity import Exact
+    from discreet.mechanisms.mechanism import AdditiveNoise
 
 __all__ = [
     "Box", "Clip", "box_ends", "checked_box", "clip_choice", "clipped", "onto_simplex", "onto_total", "rounded",

@@ -23,7 +23,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise import NoiseSum, combined_error, largest_variance, ratio_interval
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.location_noise import AdditiveNoise
+from discreet.mechanisms.mechanism import AdditiveNoise
 from discreet.questions.bounded import fractions
 from discreet.questions.clusters.model import ClusterModel
 from discreet.questions.sum import SumAndCount

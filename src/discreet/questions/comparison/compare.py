@@ -13,7 +13,7 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, check_simulation, pass_through
 from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import generator
+from discreet.core.noise.sampler import generator
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.inference.two_sample import Contrast
 from discreet.questions.comparison.methods import (

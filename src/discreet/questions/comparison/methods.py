@@ -19,7 +19,7 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Step
 from discreet.core.errors import InvalidParameter, NotCertified, WrongType
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats, Truth, generator
+from discreet.core.noise.sampler import Floats, Truth, generator
 from discreet.core.numbers import Grid, product_total, total
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
@@ -34,8 +34,7 @@ from discreet.inference.two_sample import (
 )
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.location_noise import AdditiveNoise
-from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.mechanism import AdditiveNoise, Mechanism
 from discreet.questions.bounded import fractions, whole_bounds
 from discreet.results.release import Statistic
 

@@ -68,8 +68,8 @@ from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 
 __all__ = [
-    "ComparisonPlan", "aware_detection", "direct_detection", "plan_comparison", "plan_methods",
-    "suggested_partitions", "ComparisonQuestion", "OutcomesOfArms", "arms_by_column", "arms_on_engine",
+    "ComparisonPlan", "aware_detection", "direct_detection", "plan_comparison", "plan_methods", "suggested_partitions",
+    "ComparisonQuestion", "OutcomesOfArms", "arms_by_column", "arms_on_engine",
 ]  # fmt: skip
 
 

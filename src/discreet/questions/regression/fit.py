@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import Floats
+from discreet.core.noise.sampler import Floats
 from discreet.core.schema import Contribution, Schema
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.questions.question import (

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.columns import Label
 from discreet.core.errors import InvalidParameter
-from discreet.core.exact import Exact
-from discreet.core.noise.truth import float_truth
+from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, in_parts
-from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.least_squares import Coordinates, LeastSquares, Linear, LinearMoments, ProductMoments
 from discreet.inference.noise import excess_kurtosis
 from discreet.mechanisms.box_noise import BoxNoise
@@ -34,9 +33,9 @@ from discreet.questions.regression.fit import CONSTANT, Coefficient
 from discreet.results.release import Statistic
 
 __all__ = [
-    "GUESSED_MEAN", "GUESSED_SLOPE", "MomentBoxes", "MomentProducts", "Moments", "NUMBER_SPREAD",
-    "RegressionColumns", "RegressionMoments", "first_fit", "fit_on", "guessed_noise", "knows_squares",
-    "moved_per_row", "read_moments", "weighed",
+    "GUESSED_MEAN", "GUESSED_SLOPE", "MomentBoxes", "MomentProducts", "Moments", "NUMBER_SPREAD", "RegressionColumns",
+    "RegressionMoments", "first_fit", "fit_on", "guessed_noise", "knows_squares", "moved_per_row", "read_moments",
+    "weighed",
 ]  # fmt: skip
 
 

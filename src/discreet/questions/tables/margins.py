@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.columns import MOST_CELLS
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.truth import generator
+from discreet.core.noise.sampler import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.mechanisms.tables.margins import (
     Accuracy,
     Axes,

@@ -16,18 +16,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, NoPopulationInterval, WrongType, spelling
-from discreet.core.exact import Exact
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, Schema, stability
-from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import MonteCarlo, NoiseSum, coarse, sum_quantile
 from discreet.inference.tables import CramersV, MeasuredTable, OddsRatio, cramers_v, measured_table, odds_ratio
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.location_noise import AdditiveNoise
+from discreet.mechanisms.mechanism import AdditiveNoise
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import Clipped, PostProcessed
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
@@ -51,8 +50,8 @@ if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
 __all__ = [
-    "CellEstimates", "ContingencyTable", "TableQuestion", "TableRelease", "margin", "proportions",
-    "table_measurement", "TableChoice", "TablePlan", "best_table_mechanism",
+    "CellEstimates", "ContingencyTable", "TableQuestion", "TableRelease", "margin", "proportions", "table_measurement",
+    "TableChoice", "TablePlan", "best_table_mechanism",
 ]  # fmt: skip
 
 
