@@ -68,11 +68,11 @@ def audit_tasks(worlds: int) -> dict[str, Callable[[], bool]]:
 
     def piped(pipeline: Any) -> bool:
         audit = audit_pipeline(pipeline, scripts=1, pairs=6)
-        return audit.passed and (audit.loss.tightness >= 0.99 or not pipeline.tight)
+        return (audit.tightly() if pipeline.tight else audit).passed
 
     def exact(case: Any) -> bool:
         audit = case.exact()
-        return bool(audit.passed and (audit.tightness >= 0.99 or not case.tight))
+        return bool((audit.tightly() if case.tight else audit).passed)
 
     def drawn(case: Any) -> bool:
         return bool(audit_pair(case.here, case.there, case.claim, draws=40_000, confidence=1 - 1e-9).passed)

@@ -54,9 +54,9 @@ def main(scale: str = "1", environments: str = str(ROOT / ".venv-peers")) -> Non
             claim = Guarantee.from_dict(told["claim"])
             audit = audit_draws(numbers(told["here"]), numbers(told["there"]), claim, confidence=LEVEL)
             claimed = str(claim).partition("(")[2].removesuffix(")")
-            at = f" at δ {audit.at_delta:.3g}" if audit.at_delta else ""
-            certified = f"{audit.symbol} ≥ {max(audit.certified, 0):.3f}{at}"
-            verdict = "not refuted" if audit.passed else f"refuted: {audit.event}"
+            at = f" at δ {audit['at_delta']:.3g}" if audit["at_delta"] else ""
+            certified = f"{audit['symbol']} ≥ {max(audit['certified'], 0):.3f}{at}"
+            verdict = "not refuted" if audit.passed else f"refuted: {audit['event']}"
             row = told["library"], told["name"], told["neighbours"], claimed, certified, verdict
             print("|", " | ".join(row), "|", flush=True)
     for library in skipped:

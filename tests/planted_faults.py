@@ -90,10 +90,11 @@ def everywhere(original: Any, stand_in: Any) -> ExitStack:
 
 
 def exact(audit: Any) -> Finding:
-    if audit.claimed_epsilon is not None and not audit.found_epsilon <= audit.claimed_epsilon * (1 + 1e-6):
-        return Finding("exact", f"ε {audit.claimed_epsilon:.4g}", f"ε {audit.found_epsilon:.4g}", not audit.passed)
-    worst = int(np.argmax(np.array(audit.found_deltas) - np.array(audit.claimed_deltas)))
-    claimed, found = audit.claimed_deltas[worst], audit.found_deltas[worst]
+    pure = audit["claimed_epsilon"]
+    if pure is not None and not audit["found_epsilon"] <= pure * (1 + 1e-6):
+        return Finding("exact", f"ε {pure:.4g}", f"ε {audit['found_epsilon']:.4g}", not audit.passed)
+    worst = int(np.argmax(np.array(audit["found_deltas"]) - np.array(audit["claimed_deltas"])))
+    claimed, found = audit["claimed_deltas"][worst], audit["found_deltas"][worst]
     return Finding("exact", f"δ {claimed:.4g}", f"δ {found:.4g}", not audit.passed)
 
 
@@ -109,30 +110,30 @@ def drawn(claim: Any, here: Any, there: Any, draws: int = 20_000) -> Finding:
     audit = audit_pair(here, there, claim, draws=draws)
     return Finding(
         "statistical",
-        f"{audit.symbol} {audit.claimed:.4g}",
-        f"{audit.symbol} ≥ {audit.certified:.4g}",
+        f"{audit['symbol']} {audit['bound']:.4g}",
+        f"{audit['symbol']} ≥ {audit['certified']:.4g}",
         not audit.passed,
     )
 
 
 def replayed(measure: Callable[[Any], Exact], *pairs: tuple[Any, Any], draw: Any = None) -> Finding:
     audit = audit_replay(measure, pairs, draw=draw)
-    found = f"ℓ₁ {audit.measured_l1:.17g}"
-    if not audit.same_public:
+    found = f"ℓ₁ {audit['measured_l1']:.17g}"
+    if not audit["same_public"]:
         found = "public facts differ"
-    elif not audit.same_path:
+    elif not audit["same_path"]:
         found = "paths differ"
-    return Finding("replay", f"ℓ₁ {audit.declared_l1:.17g}", found, not audit.passed)
+    return Finding("replay", f"ℓ₁ {audit['declared_l1']:.17g}", found, not audit.passed)
 
 
 def repeated(draw: Callable[[], Any], **options: Any) -> Finding:
     audit = audit_repetition(draw, **options)
-    return Finding("repetition", "all new", f"{audit.repeats} of {audit.draws} seen before", not audit.passed)
+    return Finding("repetition", "all new", f"{audit['repeats']} of {audit['draws']} seen before", not audit.passed)
 
 
 def timed(here: Callable[[], Any], there: Callable[[], Any], repeats: int = 400) -> Finding:
     audit = audit_timing(here, there, repeats=repeats)
-    return Finding("timing", "AUC 0.5", f"AUC {audit.auc:.3f}", not audit.passed)
+    return Finding("timing", "AUC 0.5", f"AUC {audit['auc']:.3f}", not audit.passed)
 
 
 def sampled(law: Any) -> Finding:
@@ -652,8 +653,8 @@ def _() -> Finding:
 
 def spending(function: Any) -> Finding:
     audit = audit_spending(function)
-    wrong = [name for name in ("spent_first", "charged", "repeated_free") if not getattr(audit, name)]
-    if audit.racing[0] > audit.racing[1]:
+    wrong = [name for name in ("spent_first", "charged", "repeated_free") if not audit[name]]
+    if not audit["raced"]:
         wrong.append("race")
     return Finding("spending", "spent once, before the draw", ", ".join(wrong) or "as claimed", not audit.passed)
 
@@ -686,8 +687,7 @@ def _() -> Finding:
         return SimpleNamespace(value=mechanism.draw(exact.value))
 
     audit = audit_spending(careless, Wallet)
-    found = f"{audit.racing[0]} of {audit.racing[1]} in a race"
-    return Finding("spending", "spent once, before the draw", found, audit.racing[0] > audit.racing[1])
+    return Finding("spending", "spent once, before the draw", audit.found, not audit["raced"])
 
 
 @fault("a repeated request draws again")

@@ -42,8 +42,8 @@ Run = Callable[[Any, Ledger], Any]
 def piped(run: Run, world: World, spent: Any = ONE, **options: Any) -> Finding:
     """The pipeline audit in one line."""
     audit = audit_pipeline(Pipeline("fault", run, world, spent, **options), scripts=1, pairs=4)
-    found = audit.findings[0] if audit.findings else f"{100 * audit.loss.tightness:.3g} % of the charge"
-    return Finding("pipeline", str(audit.charged), found, not audit.passed)
+    found = next((one for one in audit.findings if "lost" not in one), f"{100 * audit.reached:.3g} % of the charge")
+    return Finding("pipeline", audit.claimed, found, not audit.passed)
 
 
 def charge(ledger: Ledger, guarantee: Any, **scope: Any) -> None:

@@ -51,8 +51,8 @@ def plan(tmp_path: Path) -> Path:
 def test_every_release_is_judged_and_nothing_is_left_behind(plan):
     found = attack_plan(plan, draws=2_000)
     assert found.passed, str(found)
-    assert [one.question for one in found.releases] == ["total", "visits"]
-    assert found.releases[0].change == found.releases[0].declared == 40.0
+    assert [one.name for one in found.releases] == ["total", "visits"]
+    assert found.releases[0]["change"] == found.releases[0]["declared"] == 40.0
     assert all(one.reached > 0.99 for one in found.releases)
     assert [file.name for file in plan.parent.iterdir()] == ["visits.toml"]
     assert "Releases of the plan" in found.to_html()

@@ -15,7 +15,7 @@ from discreet.audit.attack_plan import pipelines
 from discreet.audit.ledgers import audit_ledger_programs
 from discreet.audit.pipeline import audit_pipeline
 from discreet.audit.release_pipelines import growing_pipelines, wide_pipelines
-from discreet.audit.report import AuditReport, Line, recomputed
+from discreet.audit.report import Audit, AuditReport, recomputed
 from discreet.audit.sampling import audit_chosen_words
 from discreet.audit.session_pipelines import every_question, made, variants
 from discreet.audit.statistical import audit_repetition
@@ -237,7 +237,7 @@ def test_a_pool_without_a_lock_is_found():
     hand_over = space["hand_over"]
     with patch.object(sampler.SystemEntropy, "words", words):
         found = audit_repetition(lambda: Laplace(1.0).draw([0.0] * 4), times=5, forks=0)
-    assert found.where == "between threads"
+    assert found["where"] == "between threads"
 
 
 def test_periods_that_move_as_rows_are_added_are_found():
@@ -262,7 +262,7 @@ def test_the_widest_declarations_have_answers():
 def test_a_missing_package_skips_what_needs_it_by_name(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "polars", None)
     found = recomputed("ids", [partial(identities._limited, "polars"), partial(identities._limited, "arrow")])
-    assert (found.findings, found.skipped, found.checks) == ((), ("polars",), 2)
+    assert (found.findings, found["lacking"], found["checks"]) == ((), ["polars"], 2)
     world = next(one for one in audit_run.generated_worlds() if one.source == "polars")
     monkeypatch.setattr(audit_run, "generated_worlds", lambda count: [world])
     main(["audit", "--part", "sessions 1", "--workers", "1"])
@@ -297,9 +297,9 @@ def test_parts_are_listed_and_chosen_by_name(capsys):
 
 
 def test_the_verdict_speaks_plainly():
-    line = Line("exact", "laplace", "ε 1", "ε 1", 1.0, True, {})
+    line = Audit("exact", "laplace", "ε 1", "ε 1", (), 1.0)
     right = AuditReport((line,), False, "2026-01-01T00:00:00+00:00", 1.0, 0.5, ("exact",), ("timing",))
-    wrong = replace(right, lines=(line, replace(line, name="x" * 90, found="y " * 90, passed=False)))
+    wrong = replace(right, lines=(line, replace(line, name="x" * 90, found="y " * 90, findings=("wrong",))))
     assert "1 of 2 parts" in str(right)
     assert "Nothing was found" in str(right)
     assert "timing" in str(right).split("could not have found")[1]

@@ -88,7 +88,7 @@ def test_looks_of_two_threads_without_a_lock_are_found():
         self._journal.lock = Open()
 
     with patch.object(account.Account, "__init__", unlocked):
-        assert not audit_spending().followed
+        assert not audit_spending()["followed"]
 
 
 def test_a_log_that_tells_seconds_is_found():

@@ -28,7 +28,7 @@ WORLDS = list(generated_worlds())
 def found_in_worlds():
     """What the first world that notices anything notices."""
     for world in WORLDS:
-        found = [f"{one.question}: {one.findings[0]}" for one in attack_world(world) if not one.passed]
+        found = [f"{one.name}: {one.findings[0]}" for one in attack_world(world) if not one.passed]
         if found:
             return f"{world.name}: {found[0]}"
     return None
@@ -39,7 +39,7 @@ def found_behind_steps():
         if pipeline.omits and pipeline.quick:
             audit = audit_pipeline(pipeline, scripts=1, pairs=6)
             if not audit.passed:
-                return f"{pipeline.name}: {audit.findings[:1] or audit.loss.tightness}"
+                return f"{pipeline.name}: {audit.findings[:1]}"
     return None
 
 

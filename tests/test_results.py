@@ -35,7 +35,7 @@ from discreet import (
     release,
 )
 from discreet.audit.exact_losses import audit_exactly
-from discreet.audit.report import AuditReport, Line
+from discreet.audit.report import Audit, AuditReport
 from discreet.papers.gallery import GalleryResult
 from discreet.papers.study import StudyResult
 from discreet.plans.advice import advise
@@ -61,7 +61,7 @@ NO_RESULTS = {
         "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses LinearFacts"
     ),
     "what an attack goes through": (
-        "Answer Choice GeneratedWorld Pipeline QuestionAudit Refusal ReplayCase Script SpendingRow World"
+        "Answer Choice GeneratedWorld Pipeline Refusal ReplayCase Script SpendingRow World"
     ),
     "rows made up from tables, and sheets of them": "SyntheticRows TableSheet",
     "fits, and how they are measured": "LeastSquares MeasuredSquares MomentProducts RegressionQuestion Step",
@@ -151,7 +151,7 @@ def _examples():
     count = Count().exact([True] * 9, neighbours=Neighbours.ADD_REMOVE)
     noise = Laplace.calibrate(PureDP(0.5), count.sensitivity)
     released = release(count, noise, ledger=ledger)
-    line = Line("exact", "a name that is longer than the thirty-eight columns", "ε 1", "ε 1", 1.0, True, {})
+    line = Audit("exact", "a name that is longer than the thirty-eight columns", "ε 1", "ε 1", (), 1.0)
     study = StudyResult("toy", Path("toy/toy.md"), {"a": Path("toy/a.csv")}, (Path("toy/a.svg"),), 3, 0, {})
     yield from (table, mean, released, table.counts(), goodness_of_fit(table, [0.5, 0.5]))
     yield from (Interval(-np.inf, 2.0, 0.95), mean.noise_interval(), plan(count.sensitivity, noise, ledger=ledger))

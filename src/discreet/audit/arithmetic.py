@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.audit.sampling import ChosenWords
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.numbers import Grid, decimal, down, greatest, least, not_below, product_total, thin, total, up
@@ -53,7 +53,7 @@ __all__ = ["audit_arithmetic", "audit_guarantees", "exact_ball", "printed", "pri
 _BITS = 1000
 
 
-def audit_arithmetic(*, seed: int = 1) -> Recomputed:
+def audit_arithmetic(*, seed: int = 1) -> Audit:
     """Compute directed roundings, searches, grids and sensitivities a second time.
 
     Examples
@@ -264,7 +264,7 @@ def _norms(rng: np.random.Generator) -> Iterator[Compared]:
 _KINDS: tuple[Any, ...] = (PureDP, ApproxDP, ZeroConcentratedDP, GaussianDP)
 
 
-def audit_guarantees() -> Recomputed:
+def audit_guarantees() -> Audit:
     """Compute curves, conversions, shares and budgets a second time.
 
     Examples
@@ -620,7 +620,7 @@ def _fraction(text: str) -> fmpq:
 _EPSILONS = (0.01, 0.3, 1.0, 7.0)
 
 
-def audit_amplified() -> Recomputed:
+def audit_amplified() -> Audit:
     """Compute amplification by sampling and suppression a second time.
 
     Examples

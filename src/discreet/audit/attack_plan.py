@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from discreet import __version__
-from discreet.audit.pipeline import Pipeline, Refusal, Script, scripted, shown
+from discreet.audit.pipeline import Pipeline, Script, scripted, shown
 from discreet.audit.release_pipelines import growing_pipelines, model_pipelines, release_pipelines, wide_pipelines
-from discreet.audit.report import audit_page
+from discreet.audit.report import Audit, Refusal, audit_page
 from discreet.audit.session_pipelines import (
     join_pipelines,
     profile_pipelines,
@@ -28,7 +28,7 @@ from discreet.audit.session_pipelines import (
     session_pipelines,
     transform_pipelines,
 )
-from discreet.audit.worlds import AnswerOnTable, QuestionAudit, judged
+from discreet.audit.worlds import AnswerOnTable, judged
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -68,7 +68,7 @@ class PlanAttack(Result):
 
     title: str
     plan: str
-    releases: tuple[QuestionAudit, ...]
+    releases: tuple[Audit, ...]
     tables: int
     pairs: int
     created: str
@@ -84,7 +84,7 @@ class PlanAttack(Result):
 
     def facts(self) -> Facts:
         """What to show."""
-        told = [(f"{' ' if one.passed else '!'} {one.question}", _told(one)) for one in self.releases]
+        told = [(f"{' ' if one.passed else '!'} {one.name}", one.words) for one in self.releases]
         return [
             *told,
             ("synthetic data", f"{self.tables} files, {self.pairs} pairs of neighbours; your data was not read"),
@@ -106,21 +106,12 @@ class PlanAttack(Result):
             "tables": self.tables,
             "pairs": self.pairs,
             "passed": self.passed,
-            "releases": [{**one.to_dict(), "passed": one.passed} for one in self.releases],
+            "releases": [one.to_dict() for one in self.releases],
         }
 
     def to_html(self) -> str:
         """One page that needs nothing else."""
-        lines = [
-            {
-                "name": one.question,
-                "claimed": str(one.charged),
-                "found": _told(one),
-                "reached": one.reached if one.passed else None,
-                "passed": one.passed,
-            }
-            for one in self.releases
-        ]
+        lines = [one.to_dict() | {"found": one.words} for one in self.releases]
         words = (
             "Each release on synthetic data that was built to be the worst for this schema. Reached is the largest "
             "loss between neighbours as a share of the guarantee: a fault shows once it makes up for the rest."
@@ -138,16 +129,6 @@ class PlanAttack(Result):
                 "sections": [{"key": "plan", "title": "Releases of the plan", "words": words, "lines": lines}],
             }
         )
-
-
-def _told(one: QuestionAudit) -> str:
-    """The finding; or how far the exact value moved, what was lost and certified, and what would have shown."""
-    if one.findings:
-        return one.findings[0]
-    moved = "" if one.change is None else f"moves {one.change:.4g} of {one.declared:.4g} declared; "
-    drawn = "" if one.certified is None else f", {100 * one.certified:.0f} % certified by draws"
-    shows = f"; a fault above {max(0.1, 100 * (1 / one.reached - 1)):.2g} % would show" if one.reached else ""
-    return f"{moved}{100 * one.reached:.1f} % of {one.charged} lost{drawn}{shows}"
 
 
 def attack_plan(

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from discreet.audit.exact_losses import (
     Cells,
-    ExactAudit,
     audit_cells,
     audit_choices,
     audit_exactly,
     audit_laws,
     law_cells,
+    loss_audit,
 )
 from discreet.audit.replay import unit_pairs
+from discreet.audit.report import Audit
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
@@ -108,7 +109,7 @@ class Case:
     claim: Guarantee
     here: Draw
     there: Draw
-    exact: Callable[[], ExactAudit] | None = None
+    exact: Callable[[], Audit] | None = None
     tight: bool = True
     slow: bool = False
     deep_only: bool = False
@@ -168,7 +169,7 @@ def choice_cases() -> Iterator[Case]:
             allowed: Any = allowed,
             largest: int = largest,
             pair: Any = pair,
-        ) -> ExactAudit:
+        ) -> Audit:
             pairs = [*_score_pairs(largest, allowed), pair]
             known: dict[tuple[int, ...], Array] = {}
 
@@ -197,7 +198,7 @@ def quantile_cases() -> Iterator[Case]:
             mechanism: Any = mechanism,
             neighbours: Any = neighbours,
             sensitivity: Any = sensitivity,
-        ) -> ExactAudit:
+        ) -> Audit:
             law = {
                 rows: mechanism.chances(median.exact(list(rows), neighbours=neighbours).value)
                 for size in range(5)
@@ -275,9 +276,7 @@ def group_cases() -> Iterator[Case]:
         sensitivity = Sensitivity(moves=(1.0,) * groups)
         rule = kind.calibrate(_ASKED, sensitivity)
 
-        def exact(
-            rule: GroupSelection = rule, groups: int = groups, sensitivity: Sensitivity = sensitivity
-        ) -> ExactAudit:
+        def exact(rule: GroupSelection = rule, groups: int = groups, sensitivity: Sensitivity = sensitivity) -> Audit:
             pairs = []
             for sizes in combinations_with_replacement(range(_LARGEST), groups):
                 first, second = _law(rule, sizes), _law(rule, [size + 1 for size in sizes])
@@ -374,7 +373,7 @@ def pipeline_case() -> Case:
 
         return drawn
 
-    def exact() -> ExactAudit:
+    def exact() -> Audit:
         parts = [law_cells(one.law(0.0), one.law(1.0)).merged(400) for one in (laplace, gaussian)]
         p, q = (np.asarray(choice.probabilities(one)) for one in scores)
         joint = Cells(p, q, light=0.0)
@@ -578,7 +577,7 @@ def _product(
     """Independent coordinates: only those that move count."""
     claim = mechanism.profile(sensitivity)
 
-    def exact() -> ExactAudit:
+    def exact() -> Audit:
         moved = [(a, b) for a, b in zip(here, there, strict=True) if a != b]
         return audit_laws(claim, [[(mechanism.law(a), mechanism.law(b)) for a, b in moved]])
 
@@ -706,7 +705,7 @@ def _structured() -> Iterator[Case]:
     yield _covariance()
 
 
-def _measured_exactly(mechanism: BoundedProportions, moves: Sensitivity, here: Any, there: Any) -> ExactAudit:
+def _measured_exactly(mechanism: BoundedProportions, moves: Sensitivity, here: Any, there: Any) -> Audit:
     """The numbers that are measured are independent; the rest reads no data."""
     law: Any = {"bounded": BoundedLaplace, "inflated": BoundaryInflatedLaplace}.get(mechanism.noise)
     one = Laplace(mechanism.scale) if law is None else law(scale=mechanism.scale, bounds=(0, 1))
@@ -729,12 +728,12 @@ def _covariance() -> Case:
         a, b = (np.asarray(laws.law(truth).pdf(outputs)) for truth in clamped)
         return np.asarray(np.abs(np.log(a / b)))
 
-    def exact() -> ExactAudit:
+    def exact() -> Audit:
         variances = [logs(entry, np.linspace(0, bounds[entry][1], 201), bounds[entry]).max() for entry in (0, 1)]
         reaches = [0.01, 0.1, 0.5, 2.0, 10.0]
         covariances = [logs(2, np.linspace(-reach, reach, 201), (-reach, reach)).max() for reach in reaches]
         found = float(sum(variances) + max(covariances))
-        return ExactAudit(1.0, found, (), ())
+        return loss_audit(1.0, found, (), ())
 
     return Case(
         "bounded covariance matrix",

@@ -29,6 +29,7 @@ import numpy as np
 
 import discreet.core.ledger as account_package
 import discreet.results.ledger as ledger_package
+from discreet.audit.report import Audit
 from discreet.audit.statistical import no_collection
 from discreet.core import door
 from discreet.core.door import Claim
@@ -45,7 +46,8 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import release
 
 __all__ = [
-    "CrashReport", "crash_trials", "run_trials", "server_trials", "InterruptAudit", "audit_interrupts", "interrupted",
+    "CrashReport", "crash_trials", "run_trials", "server_trials", "audit_interrupts",
+    "interrupted",
 ]  # fmt: skip
 
 
@@ -622,47 +624,7 @@ _CODE = (os.path.dirname(account_package.__file__), os.path.dirname(ledger_packa
 _SPEND: dict[str, Any] = {"question": "count", "mechanism": {}, "sensitivity": {}, "protection": Protection()}
 
 
-@dataclass(frozen=True)
-class InterruptAudit(Result):
-    """What interrupts did to a ledger.
-
-    Attributes
-    ----------
-    interrupts
-        Spends that were interrupted.
-    reserved, counted
-        Spends that were told to have succeeded, and those in the ledger. An interrupted spend may be counted.
-    failure
-        What the ledger said where it did not go on.
-    """
-
-    interrupts: int
-    reserved: int
-    counted: int
-    failure: str | None
-
-    @property
-    def passed(self) -> bool:
-        """Whether the ledger went on, and counted every spend that was told to have succeeded."""
-        return self.failure is None and self.reserved <= self.counted <= self.reserved + self.interrupts
-
-    def heading(self) -> str:
-        return "Interrupt audit"
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("interrupts", f"{self.interrupts:,}"),
-            ("spends", f"{self.reserved:,} told, {self.counted:,} counted"),
-            ("verdict", "goes on" if self.passed else f"BROKEN: {self.failure or 'miscounted'}"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {**asdict(self), "passed": self.passed}
-
-
-def audit_interrupts(interrupts: int = 40) -> InterruptAudit:
+def audit_interrupts(interrupts: int = 40) -> Audit:
     """Interrupt spends from a ledger in a file, each at another instruction.
 
     Examples
@@ -686,7 +648,13 @@ def audit_interrupts(interrupts: int = 40) -> InterruptAudit:
             except LedgerError as error:
                 failure = str(error)
             counted = ledger.verify().spends if failure is None else 0
-    return InterruptAudit(sum(stopped is not None for stopped in kept), reserved, counted, failure)
+    stopped_by = sum(stopped is not None for stopped in kept)
+    # Every spend that was told to have succeeded is counted; an interrupted one may be.
+    right = failure is None and reserved <= counted <= reserved + stopped_by
+    findings = () if right else (failure or f"{reserved} spends were told, and {counted} are counted",)
+    measured = {"interrupts": stopped_by, "reserved": reserved, "counted": counted}
+    found = f"{stopped_by} interrupts"
+    return Audit("randomness", "Ctrl-C in a spend", "goes on counting", found, findings, measured=measured)
 
 
 def _spend(ledger: Ledger) -> None:

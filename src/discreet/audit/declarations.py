@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core import requirements
 from discreet.core.numbers import Grid
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
@@ -58,7 +58,7 @@ _Schema: Any = Schema
 _Unit: Any = Unit
 
 
-def audit_declarations() -> Recomputed:
+def audit_declarations() -> Audit:
     """Hold every rule against the last value that it allows and the first that it refuses.
 
     Examples
@@ -432,7 +432,7 @@ _BOUNDS = ((0, 1), (-1, 10), (-10, 1), (-2, 3), (2, 3), (-3, -2), (-1, 1))
 _NEAR = 1 + 1e-12
 
 
-def audit_declared() -> Recomputed:
+def audit_declared() -> Audit:
     """Compare every formula of a sensitivity with brute force.
 
     Examples

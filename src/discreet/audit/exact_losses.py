@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,6 +14,7 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from discreet.audit.report import Audit
 from discreet.audit.statistical import audit_draws, audit_pair
 from discreet.core.errors import NoConversion
 from discreet.core.guarantee import GaussianDP, Guarantee, Profile, PureDP
@@ -24,12 +26,11 @@ from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteA
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Law, Mechanism
-from discreet.results.display import Facts, Result, number
 
 __all__ = [
-    "Cells", "ExactAudit", "audit_cells", "audit_choices", "audit_exactly", "audit_laws", "exact_loss", "joined",
-    "law_cells", "ExhaustiveAudit", "audit_exhaustively", "cells_hold", "laplace_masses", "FalseAlarms", "Power",
-    "Sweep", "audit_false_alarms", "audit_power", "audit_sweep",
+    "Cells", "audit_cells", "audit_choices", "audit_exactly", "audit_laws", "exact_loss", "joined", "loss_audit",
+    "law_cells", "audit_exhaustively", "cells_hold", "laplace_masses", "audit_false_alarms", "audit_power",
+    "audit_sweep",
 ]  # fmt: skip
 
 
@@ -43,78 +44,44 @@ _JOINT = 1500
 """Cells a coordinate where several are joined."""
 
 
-@dataclass(frozen=True)
-class ExactAudit(Result):
-    """Claimed against computed loss.
+def loss_audit(
+    claimed: float | None, found: float | None, claimed_deltas: Sequence[float], found_deltas: Sequence[float]
+) -> Audit:
+    """A claimed beside a computed loss.
 
-    Attributes
+    Parameters
     ----------
-    claimed_epsilon, found_epsilon
-        The pure claim and the largest log-ratio found; None where no pure claim is made.
+    claimed, found
+        The pure claim and the largest log-ratio; None where no pure claim is made.
     claimed_deltas, found_deltas
         The claimed and the computed δ at each of `EPSILONS`.
     """
-
-    claimed_epsilon: float | None
-    found_epsilon: float | None
-    claimed_deltas: tuple[float, ...]
-    found_deltas: tuple[float, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing that was found exceeds its claim (up to the accuracy of the computation)."""
-        pure = self.claimed_epsilon is None or (
-            self.found_epsilon is not None and self.found_epsilon <= self.claimed_epsilon * (1 + 1e-6) + 1e-9
-        )
-        pairs = zip(self.found_deltas, self.claimed_deltas, strict=True)
-        return pure and all(found <= claimed + 1e-9 for found, claimed in pairs)
-
-    @property
-    def tightness(self) -> float:
-        """Largest share of a claim that is reached."""
-        pairs = zip(self.found_deltas, self.claimed_deltas, strict=True)
-        shares = [found / claimed for found, claimed in pairs if claimed > 1e-6]
-        if self.claimed_epsilon and self.found_epsilon is not None:
-            shares.append(self.found_epsilon / self.claimed_epsilon)
-        return max(shares, default=0.0)
-
-    def facts(self) -> Facts:
-        """What to show."""
-        pure = "no pure claim" if self.claimed_epsilon is None else f"ε = {number(self.claimed_epsilon)}"
-        found = "unbounded" if self.found_epsilon is None else number(self.found_epsilon)
-        return [
-            ("claim", pure),
-            ("computed", found),
-            ("δ claimed", ", ".join(number(delta) for delta in self.claimed_deltas)),
-            ("δ computed", ", ".join(number(delta) for delta in self.found_deltas)),
-            ("reached", f"{100 * self.tightness:.2f} % of the claim"),
-            ("verdict", "holds" if self.passed else "EXCEEDED"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "claimed_epsilon": self.claimed_epsilon,
-            "found_epsilon": self.found_epsilon,
-            "epsilons": list(EPSILONS),
-            "claimed_deltas": list(self.claimed_deltas),
-            "found_deltas": list(self.found_deltas),
-            "tightness": self.tightness,
-            "passed": self.passed,
-        }
-
-    def heading(self) -> str:
-        return "Exact audit"
+    # Cells are masses in double precision: 1e-9 is far above their rounding, and far below what anybody would notice.
+    beyond = [a for a, b in zip(found_deltas, claimed_deltas, strict=True) if a > b + 1e-9]
+    pure = claimed is not None and not (found is not None and found <= claimed * (1 + 1e-6) + 1e-9)
+    shares = [a / b for a, b in zip(found_deltas, claimed_deltas, strict=True) if b > 1e-6]
+    if claimed and found is not None:
+        shares.append(found / claimed)
+    reached = max(shares, default=0.0)
+    words = (f"δ(1) {claimed_deltas[3]:.4g}", f"δ(1) {found_deltas[3]:.4g}") if claimed_deltas else ("", "")
+    if claimed is not None and found is not None:
+        words = f"ε {claimed:.6g}", f"ε {found:.6g}"
+    findings = (f"{100 * reached:.4g} % of the claim is lost",) if beyond or pure else ()
+    measured = {
+        "claimed_epsilon": claimed, "found_epsilon": found, "epsilons": list(EPSILONS),
+        "claimed_deltas": list(claimed_deltas), "found_deltas": list(found_deltas),
+    }  # fmt: skip
+    return Audit("exact", "loss", *words, findings, reached, measured)
 
 
-def audit_exactly(mechanism: Mechanism, sensitivity: Sensitivity, *, truths: Sequence[float] = (0.0,)) -> ExactAudit:
+def audit_exactly(mechanism: Mechanism, sensitivity: Sensitivity, *, truths: Sequence[float] = (0.0,)) -> Audit:
     """Compare a scalar mechanism's claims with the loss between its laws at neighbouring truths.
 
     Examples
     --------
     >>> from discreet import Laplace, Sensitivity
     >>> audit = audit_exactly(Laplace(1.0), Sensitivity(l1=1.0))
-    >>> audit.passed, round(audit.tightness, 3)
+    >>> audit.passed, round(audit.reached, 3)
     (True, 1.0)
     """
     shift = sensitivity.l1 if sensitivity.l1 is not None else sensitivity.require_l2()
@@ -123,7 +90,7 @@ def audit_exactly(mechanism: Mechanism, sensitivity: Sensitivity, *, truths: Seq
     return audit_laws(mechanism.profile(sensitivity), laws)
 
 
-def audit_laws(claim: Claim, pairs: Iterable[Sequence[tuple[Law, Law]]]) -> ExactAudit:
+def audit_laws(claim: Claim, pairs: Iterable[Sequence[tuple[Law, Law]]]) -> Audit:
     """Compare a claim with the loss between neighbours whose outputs are independent scalars.
 
     Parameters
@@ -137,26 +104,26 @@ def audit_laws(claim: Claim, pairs: Iterable[Sequence[tuple[Law, Law]]]) -> Exac
     --------
     >>> from discreet import Laplace, PureDP
     >>> one = Laplace(2.0).law(0.0), Laplace(2.0).law(1.0)
-    >>> round(audit_laws(PureDP(1.0), [[one, one]]).tightness, 3)
+    >>> round(audit_laws(PureDP(1.0), [[one, one]]).reached, 3)
     1.0
     """
     return audit_cells(claim, [joined([law_cells(a, b) for a, b in pair]) for pair in pairs])
 
 
-def audit_choices(claim: Claim, pairs: Iterable[tuple[Array, Array]]) -> ExactAudit:
+def audit_choices(claim: Claim, pairs: Iterable[tuple[Array, Array]]) -> Audit:
     """Compare a claim with the loss between two sets of outcome probabilities, both ways round."""
     return audit_cells(claim, [Cells(np.asarray(p, float), np.asarray(q, float), light=0.0) for p, q in pairs])
 
 
-def audit_cells(claim: Claim, neighbours: Sequence[Cells]) -> ExactAudit:
+def audit_cells(claim: Claim, neighbours: Sequence[Cells]) -> Audit:
     """Compare a claim with the worst of some neighbours' losses."""
     claimed = _pure(claim)
     losses = [cells.loss(EPSILONS) for cells in neighbours]
-    return ExactAudit(
-        claimed_epsilon=claimed,
-        found_epsilon=None if claimed is None else max(ratio for ratio, _ in losses),
-        claimed_deltas=tuple(float(claim.delta_at(epsilon)) for epsilon in EPSILONS),
-        found_deltas=tuple(float(delta) for delta in np.max([deltas for _, deltas in losses], axis=0)),
+    return loss_audit(
+        claimed,
+        None if claimed is None else max(ratio for ratio, _ in losses),
+        tuple(float(claim.delta_at(epsilon)) for epsilon in EPSILONS),
+        tuple(float(delta) for delta in np.max([deltas for _, deltas in losses], axis=0)),
     )
 
 
@@ -257,65 +224,11 @@ _EQUAL = 200
 _CELLS = 24
 
 Masses = list[arb]
+_Tally = dict[str, float]
+"""How many comparisons were made, and the largest share of a claimed ε that was reached."""
 
 
-@dataclass(frozen=True)
-class ExhaustiveAudit(Result):
-    """What the exhaustive check found.
-
-    Attributes
-    ----------
-    sets
-        Parameter sets, by kind of mechanism.
-    comparisons
-        Pairs of neighbours times cells.
-    violations
-        Pairs for which p ≤ e^ε·q (or δ within the claimed one) is not certain.
-    tightest
-        Largest share of a claimed ε that was reached.
-    """
-
-    sets: dict[str, int]
-    comparisons: int
-    violations: tuple[str, ...]
-    tightest: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether no violation was found."""
-        return not self.violations
-
-    def facts(self) -> Facts:
-        """What to show."""
-        kinds = ", ".join(f"{count} {kind}" for kind, count in self.sets.items())
-        return [
-            ("parameter sets", f"{sum(self.sets.values()):,} ({kinds})"),
-            ("comparisons", f"{self.comparisons:,}, each decided in balls of {_BITS} bits"),
-            ("violations", "none" if self.passed else "; ".join(self.violations[:3])),
-            ("tightest", f"{100 * self.tightest:.4f} % of a claim"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "sets": dict(self.sets),
-            "comparisons": self.comparisons,
-            "violations": list(self.violations),
-            "tightest": self.tightest,
-            "passed": self.passed,
-        }
-
-    def heading(self) -> str:
-        return "Exhaustive audit"
-
-
-@dataclass
-class _Tally:
-    comparisons: int = 0
-    tightest: float = 0.0
-
-
-def audit_exhaustively(sets: int = 1200, *, seed: int = 1) -> ExhaustiveAudit:
+def audit_exhaustively(sets: int = 1200, *, seed: int = 1) -> Audit:
     """Check random parameter sets of every mechanism whose law has a closed form.
 
     Examples
@@ -324,7 +237,7 @@ def audit_exhaustively(sets: int = 1200, *, seed: int = 1) -> ExhaustiveAudit:
     True
     """
     rng = np.random.default_rng(seed)
-    tally, counted, violations = _Tally(), dict.fromkeys(_CHECKS, 0), []
+    tally, counted, violations = {"comparisons": 0.0, "tightest": 0.0}, dict.fromkeys(_CHECKS, 0), list[str]()
     shares = {"laplace": 8, "bounded": 8, "inflated": 3, "gaussian": 2, "exponential": 2, "permute_and_flip": 1}
     kinds = [kind for kind, share in shares.items() for _ in range(share)]
     with precisely(_BITS):
@@ -336,7 +249,10 @@ def audit_exhaustively(sets: int = 1200, *, seed: int = 1) -> ExhaustiveAudit:
             found = _CHECKS[kind](epsilon, delta, width, tally)
             violations += [f"{kind}, ε {epsilon}, Δ {delta}: {what}" for what in found]
             counted[kind] += 1
-    return ExhaustiveAudit(counted, tally.comparisons, tuple(violations), tally.tightest)
+    compared = f"{tally['comparisons']:,.0f} comparisons"
+    measured = {"sets": counted, "comparisons": tally["comparisons"]}
+    name = f"{sets:,} parameter sets"
+    return Audit("exhaustive", name, "p ≤ e^ε·q", compared, tuple(violations), tally["tightest"], measured)
 
 
 def cells_hold(p: Masses, q: Masses, factor: arb) -> tuple[bool, float]:
@@ -359,8 +275,8 @@ def _compared(
         if i == j or not near(i, j):
             continue
         held, reached = cells_hold(masses[i], masses[j], factor)
-        tally.comparisons += len(masses[i])
-        tally.tightest = max(tally.tightest, reached / epsilon)
+        tally["comparisons"] += len(masses[i])
+        tally["tightest"] = max(tally["tightest"], reached / epsilon)
         if not held:
             yield f"truths {i} and {j}"
 
@@ -428,7 +344,7 @@ def _gaussian(epsilon: float, delta: float, width: float, tally: _Tally) -> Iter
     for level in (0.0, mu / 2, mu, 2 * mu):
         factor = ball(decimal(level)).exp()
         excess = sum((a - factor * b for a, b in zip(here, there, strict=True) if a > factor * b), arb(0))
-        tally.comparisons += len(here)
+        tally["comparisons"] += len(here)
         if not excess <= ball(decimal(float(GaussianDP(mu).delta_at(level)))):
             yield f"δ at ε = {level}"
 
@@ -486,46 +402,7 @@ _CHECKS: dict[str, Callable[[float, float, float, _Tally], Iterator[str]]] = {
 # ---- Sweep: many random pairs of neighbours, and how often the auditor itself is right.
 
 
-@dataclass(frozen=True)
-class Sweep(Result):
-    """Random pairs of neighbours, audited by draws; all bounds together are right with probability ``confidence``."""
-
-    pairs: int
-    draws: int
-    violations: tuple[str, ...]
-    tightest: float
-    confidence: float
-
-    def heading(self) -> str:
-        return "Sweep over random neighbours"
-
-    @property
-    def passed(self) -> bool:
-        """Whether no claim was refuted."""
-        return not self.violations
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("pairs", f"{self.pairs:,}, {self.draws:,} draws on each side"),
-            ("refuted", "none" if self.passed else "; ".join(self.violations[:3])),
-            ("tightest", f"{100 * self.tightest:.1f} % of a claim certified"),
-            ("confidence", f"{100 * self.confidence:g} % for all pairs together"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "pairs": self.pairs,
-            "draws": self.draws,
-            "violations": list(self.violations),
-            "tightest": self.tightest,
-            "confidence": self.confidence,
-            "passed": self.passed,
-        }
-
-
-def audit_sweep(pairs: int = 10_000, draws: int = 50_000, *, confidence: float = 0.999, seed: int = 1) -> Sweep:
+def audit_sweep(pairs: int = 10_000, draws: int = 50_000, *, confidence: float = 0.999, seed: int = 1) -> Audit:
     """Audit random mechanisms at random truths and neighbours.
 
     Examples
@@ -537,10 +414,11 @@ def audit_sweep(pairs: int = 10_000, draws: int = 50_000, *, confidence: float =
     violations, tightest = [], 0.0
     for name, claim, here, there in _settings(pairs, draws, np.random.default_rng(seed)):
         audit = audit_draws(here, there, claim, confidence=each)
-        tightest = max(tightest, audit.reached)
+        tightest = max(tightest, audit.reached or 0.0)
         if not audit.passed:
-            violations.append(f"{name}: {audit.symbol} ≥ {audit.certified:.4g} for a claimed {audit.claimed:.4g}")
-    return Sweep(pairs, draws, tuple(violations), tightest, confidence)
+            violations.append(f"{name}: {audit.found} for a claimed {audit.claimed}")
+    name, found = f"{pairs:,} pairs × {draws:,} draws", f"{len(violations)} violations"
+    return Audit("sweep", name, "none certified", found, tuple(violations), tightest, {"confidence": confidence})
 
 
 def _settings(pairs: int, draws: int, rng: np.random.Generator) -> Iterator[tuple[str, Guarantee, Any, Any]]:
@@ -582,97 +460,22 @@ def _choice(epsilon: float, draws: int, rng: np.random.Generator) -> tuple[str, 
     return f"exponential, ε {epsilon}, counts {counts.tolist()}", PureDP(epsilon), sides[0], sides[1]
 
 
-@dataclass(frozen=True)
-class Power(Result):
-    """How often a true ε a little above its claim is found."""
-
-    audits: int
-    found: int
-    true_epsilon: float
-    draws: int
-    seconds: float
-
-    def heading(self) -> str:
-        return "Power"
-
-    @property
-    def passed(self) -> bool:
-        """Whether it is found 99 times in 100, up to three standard errors, and within a minute."""
-        slack = 3 * math.sqrt(0.99 * 0.01 * self.audits)
-        return self.found >= 0.99 * self.audits - slack - 1e-9 and self.seconds < 60
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("claim", f"ε = 1, true ε = {self.true_epsilon:g}, 99.9 % confidence"),
-            ("found", f"{self.found} of {self.audits} times with {self.draws:,} draws on each side"),
-            ("time", f"{self.seconds:.2f} s an audit on one core"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "audits": self.audits,
-            "found": self.found,
-            "true_epsilon": self.true_epsilon,
-            "draws": self.draws,
-            "seconds": self.seconds,
-            "passed": self.passed,
-        }
-
-
-def audit_power(audits: int = 300, *, true_epsilon: float = 1.05, draws: int = 1_000_000) -> Power:
+def audit_power(audits: int = 300, *, true_epsilon: float = 1.05, draws: int = 1_000_000) -> Audit:
     """Audit a Laplace mechanism whose true ε is above the claimed 1, again and again."""
-    import time
-
     mechanism = Laplace(1 / true_epsilon)
     here, there = mechanism.law(0.0), mechanism.law(1.0)
     start = time.process_time()
     found = sum(not audit_pair(here.sample, there.sample, PureDP(1.0), draws=draws).passed for _ in range(audits))
-    return Power(audits, found, true_epsilon, draws, (time.process_time() - start) / audits)
+    seconds = (time.process_time() - start) / audits
+    # 99 times in 100, up to three standard errors of a binomial count, and within a minute.
+    enough = found >= 0.99 * audits - 3 * math.sqrt(0.99 * 0.01 * audits) - 1e-9 and seconds < 60
+    name, told = f"true ε {true_epsilon:g}, claimed 1", f"{found} of {audits}"
+    findings = () if enough else (f"found {told} times, in {seconds:.2f} s each",)
+    measured = {"audits": audits, "found": found, "draws": draws, "seconds": seconds}
+    return Audit("calibration", name, "≥ 99 % found", told, findings, measured=measured)
 
 
-@dataclass(frozen=True)
-class FalseAlarms(Result):
-    """How often a right claim is called wrong."""
-
-    audits: int
-    alarms: int
-    confidence: float
-
-    def heading(self) -> str:
-        return "False alarms"
-
-    @property
-    def allowed(self) -> int:
-        """The expected number plus three times its Monte-Carlo error, rounded up."""
-        expected = self.audits * (1 - self.confidence)
-        return math.ceil(expected + 3 * math.sqrt(expected))
-
-    @property
-    def passed(self) -> bool:
-        """Whether there are no more than chance allows."""
-        return self.alarms <= self.allowed
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("audits", f"{self.audits:,} of mechanisms whose claims are tight, at {100 * self.confidence:g} %"),
-            ("false alarms", f"{self.alarms}, where {self.allowed} are within chance"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "audits": self.audits,
-            "alarms": self.alarms,
-            "allowed": self.allowed,
-            "confidence": self.confidence,
-            "passed": self.passed,
-        }
-
-
-def audit_false_alarms(audits: int = 1000, draws: int = 20_000, *, confidence: float = 0.999) -> FalseAlarms:
+def audit_false_alarms(audits: int = 1000, draws: int = 20_000, *, confidence: float = 0.999) -> Audit:
     """Audit mechanisms whose claims hold with equality."""
     alarms = 0
     tight: list[tuple[Mechanism, Guarantee]] = [
@@ -684,4 +487,9 @@ def audit_false_alarms(audits: int = 1000, draws: int = 20_000, *, confidence: f
         mechanism, claim = tight[place % len(tight)]
         here, there = mechanism.law(0.0), mechanism.law(1.0)
         alarms += not audit_pair(here.sample, there.sample, claim, draws=draws, confidence=confidence).passed
-    return FalseAlarms(audits, alarms, confidence)
+    # The expected number, and three times the Monte-Carlo error of a Poisson count.
+    expected = audits * (1 - confidence)
+    allowed = math.ceil(expected + 3 * math.sqrt(expected))
+    name, told = f"false alarms at {100 * confidence:g} %", f"{alarms} of {audits:,}"
+    findings = () if alarms <= allowed else ("more alarms than chance allows",)
+    return Audit("calibration", name, f"≤ {allowed}", told, findings, measured={"alarms": alarms, "allowed": allowed})

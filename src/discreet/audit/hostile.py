@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 import discreet as d
+from discreet.audit.report import Audit
 from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
 from discreet.core.errors import DiscreetError, ReleaseFailed
 from discreet.core.guarantee import Guarantee
@@ -18,9 +19,8 @@ from discreet.core.protection import ROW, Protection
 from discreet.mechanisms.omission.amplification import outlier_suppression, poisson_sampling
 from discreet.mechanisms.omission.step import AbsoluteDistance
 from discreet.questions.clusters import DPLloyd, KMedian
-from discreet.results.display import Facts, Result
 
-__all__ = ["HOSTILE", "HostileAudit", "audit_hostile", "hostile_calls", "hostile_questions"]
+__all__ = ["HOSTILE", "audit_hostile", "hostile_calls", "hostile_questions"]
 
 
 Call = tuple[Callable[..., Any], Mapping[str, Any]]
@@ -252,45 +252,9 @@ HOSTILE: tuple[Any, ...] = (
 """Values that break careless code."""
 
 
-@dataclass(frozen=True)
-class HostileAudit(Result):
-    """What hostile arguments did.
-
-    Attributes
-    ----------
-    calls, refused
-        Calls made, and how many of them were refused in words.
-    findings
-        Calls that crashed, or answered with NaN.
-    """
-
-    calls: int
-    refused: int
-    findings: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether there is no finding."""
-        return not self.findings
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("calls", f"{self.calls:,}, of which {self.refused:,} were refused in words"),
-            ("findings", "none" if self.passed else f"{len(self.findings)}: " + "; ".join(self.findings[:3])),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {"calls": self.calls, "refused": self.refused, "findings": list(self.findings), "passed": self.passed}
-
-    def heading(self) -> str:
-        return "Hostile audit"
-
-
 def audit_hostile(
     calls: Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]], values: Sequence[Any] = HOSTILE
-) -> HostileAudit:
+) -> Audit:
     """Call functions with each of their arguments replaced by each hostile value.
 
     Parameters
@@ -318,7 +282,8 @@ def audit_hostile(
                 refused += outcome == _REFUSED
                 if outcome not in (_REFUSED, _ANSWERED):
                     findings.append(f"{name}({argument}={_shown(value)}): {outcome}")
-    return HostileAudit(made, refused, tuple(findings))
+    found, measured = f"{len(findings)} findings", {"calls": made, "refused": refused}
+    return Audit("hostile", f"{made:,} calls", "refused or finite", found, tuple(findings), measured=measured)
 
 
 _REFUSED, _ANSWERED = "refused", "answered"

@@ -24,8 +24,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.pipeline import Draw, Numbers, Refusal, Script, number_laws, scripted
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.pipeline import Draw, Numbers, Script, number_laws, scripted
+from discreet.audit.report import Audit, Compared, Refusal, recomputed, refused
 from discreet.audit.session_pipelines import PLANNED_ONLY, every_question, variants
 from discreet.audit.worlds import SOURCES, as_source
 from discreet.core.errors import DiscreetError
@@ -55,15 +55,15 @@ __all__ = ["audit_identities", "audit_orders", "audit_near_ids"]
 Laws = list[tuple[Any, ...]]
 
 
-def audit_orders(deep: bool = False) -> Recomputed:
+def audit_orders(deep: bool = False) -> Audit:
     """Ask pairs of questions in one session and in others."""
     people, rows = (partial(_orders, kind, deep) for kind in ("people", "rows"))
-    return recomputed("questions, together and alone", [people, *([rows] if deep else [])])
+    return recomputed("questions, together and alone", [people, *([rows] if deep else [])], "keys")
 
 
-def audit_identities() -> Recomputed:
+def audit_identities() -> Audit:
     """Walk over everything that makes a release, in declarations, settings and related tables."""
-    return recomputed("what makes a release", [_joined_orders, _facts, _settings])
+    return recomputed("what makes a release", [_joined_orders, _facts, _settings], "keys")
 
 
 # ---- one session, and one for each question --------------------------------------------------------------------------
@@ -448,7 +448,7 @@ _JOINED = Schema(
 _COLLATED = "duckdb, nocase"
 
 
-def audit_near_ids() -> Recomputed:
+def audit_near_ids() -> Audit:
     """Count people who are almost the same, and join them."""
     kinds = [*(kind for kind in SOURCES), _COLLATED]
     parts = [partial(_limited, kind) for kind in kinds] + [partial(_met, kind) for kind in kinds]

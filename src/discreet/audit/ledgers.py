@@ -24,7 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.special import ndtri
 
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core.errors import (
     InsufficientBudget,
     InvalidParameter,
@@ -37,10 +37,9 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.ledger import Approvals, account, balance
 from discreet.core.ledger.balance import digest_of, signed_text, window_of
 from discreet.core.protection import Protection
-from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 
-__all__ = ["LedgerAudit", "Model", "audit_ledger_programs", "audit_governed_ledgers"]
+__all__ = ["Model", "audit_ledger_programs", "audit_governed_ledgers"]
 
 
 Amount = tuple[Fraction, ...]
@@ -141,36 +140,7 @@ _DELTAS = (0.0, 3e-14, 0.0004, 0.003, 0.009)
 """Not in proportion to ε, so that one cannot stand for the other; and one that somebody may take for nothing."""
 
 
-@dataclass(frozen=True)
-class LedgerAudit(Result):
-    """Programs that were run, their steps, and where ledger and model disagree."""
-
-    programs: int
-    steps: int
-    refused: int
-    findings: tuple[str, ...]
-
-    def heading(self) -> str:
-        return "Ledger programs"
-
-    @property
-    def passed(self) -> bool:
-        """Whether ledger and model always agree."""
-        return not self.findings
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("programs", f"{self.programs:,}, {self.steps:,} steps, {self.refused:,} of them refused by both"),
-            ("findings", "none" if self.passed else "; ".join(self.findings[:3])),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {**vars(self), "findings": list(self.findings), "passed": self.passed}
-
-
-def audit_ledger_programs(programs: int = 12, steps: int = 40, *, seed: int = 1) -> LedgerAudit:
+def audit_ledger_programs(programs: int = 12, steps: int = 40, *, seed: int = 1) -> Audit:
     """Run random programs against ledgers on disk and against the model.
 
     Examples
@@ -192,7 +162,8 @@ def audit_ledger_programs(programs: int = 12, steps: int = 40, *, seed: int = 1)
                 program.findings.append(f"{name}: {type(error).__name__}: {error}")
             findings |= dict.fromkeys(program.findings)
             program.ledger.close()
-    return LedgerAudit(programs, programs * steps, refused, tuple(findings))
+    name, found = f"{programs * steps:,} steps", "disagree" if findings else "agree"
+    return Audit("ledger", name, "as the model", found, tuple(findings), measured={"refused": refused})
 
 
 class _Program:
@@ -330,7 +301,7 @@ _TEAMS = {"red": PureDP(0.6), "blue": PureDP(0.4)}
 _REGIONS = ("north", "south")
 
 
-def audit_governed_ledgers(programs: int = 8, steps: int = 60) -> Recomputed:
+def audit_governed_ledgers(programs: int = 8, steps: int = 60) -> Audit:
     """Run random programs on ledgers with rules, and on the model.
 
     Examples

@@ -30,7 +30,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.exact_losses import Cells, ExactAudit, audit_cells, joined, law_cells
+from discreet.audit.exact_losses import Cells, audit_cells, joined, law_cells, loss_audit
+from discreet.audit.report import Audit, Refusal
 from discreet.core import rows as core_rows
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import Neighbours
@@ -51,12 +52,11 @@ from discreet.mechanisms.mechanism import Law, LocationLaw
 from discreet.mechanisms.omission import step
 from discreet.mechanisms.whole_share import WholeShareLaw
 from discreet.questions import common_labels
-from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 
 __all__ = [
-    "Choice", "Draw", "Kept", "Numbers", "Script", "scripted", "World", "row_world", "unit_world", "NumberLaw",
-    "Pipeline", "PipelineAudit", "Refusal", "audit_pipeline", "from_zero", "largest_loss", "loss_between",
+    "Choice", "Draw", "Numbers", "Script", "scripted", "World", "row_world", "unit_world", "NumberLaw",
+    "Pipeline", "audit_pipeline", "from_zero", "largest_loss", "loss_between",
     "number_cells", "number_laws", "shown",
 ]  # fmt: skip
 
@@ -118,13 +118,6 @@ class Choice:
     def shape(self) -> tuple[Any, ...]:
         """What both neighbours must have in common."""
         return "choice", int(self.starts[0]), int(self.starts[-1] + self.widths[-1])
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Rows kept in secret, each with its own probability; the outcome is not published."""
-
-    chances: Array
 
 
 Draw = Numbers | Choice
@@ -565,63 +558,7 @@ class Pipeline:
     quick: bool = True
 
 
-@dataclass(frozen=True)
-class PipelineAudit(Result):
-    """What a pipeline was charged and what it lost.
-
-    Attributes
-    ----------
-    charged
-        What the ledger was charged.
-    loss
-        The charge against the largest loss between neighbours.
-    tables, pairs
-        Tables that were run, and pairs of neighbours that were compared.
-    recorded
-        Names of the statistics and mechanisms that the ledger recorded.
-    findings
-        What differed between tables besides the outcomes of draws, and what was not paid in time.
-    """
-
-    charged: Guarantee
-    loss: ExactAudit
-    tables: int
-    pairs: int
-    recorded: frozenset[str]
-    findings: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the loss is within the charge, and there is no finding."""
-        return self.loss.passed and not self.findings
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("charged", str(self.charged)),
-            ("tables", f"{self.tables:,}, {self.pairs:,} pairs of neighbours"),
-            ("reached", f"{100 * self.loss.tightness:.2f} % of the charge"),
-            ("findings", "none" if not self.findings else "; ".join(self.findings[:3])),
-            ("verdict", "holds" if self.passed else "EXCEEDED"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "charged": self.charged.to_dict(),
-            "loss": self.loss.to_dict(),
-            "tables": self.tables,
-            "pairs": self.pairs,
-            "recorded": sorted(self.recorded),
-            "findings": list(self.findings),
-            "passed": self.passed,
-        }
-
-    def heading(self) -> str:
-        return "Pipeline audit"
-
-
-def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = None) -> PipelineAudit:
+def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = None) -> Audit:
     """Run a pipeline on a small world and compare what neighbours lose with what was charged.
 
     Parameters
@@ -640,19 +577,25 @@ def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = 
     >>> def count(rows, ledger):
     ...     return release(Exact(len(rows), Sensitivity(l1=1.0)), Laplace(1.0), ledger=ledger)
     >>> audit = audit_pipeline(Pipeline("count", count, row_world(["a", "b"], most=2), PureDP(1.0)))
-    >>> audit.passed, round(audit.loss.tightness, 6)
+    >>> audit.passed, round(audit.reached, 6)
     (True, 1.0)
     """
     world = pipeline.world.cut(pairs)
     findings: dict[str, None] = {}
-    losses: list[ExactAudit] = []
+    losses: list[Audit] = []
     for seed in range(1 if pipeline.all_paths or pipeline.omits else scripts):
         runs = [list(_runs(pipeline, table, seed)) for table in world.tables]
         findings |= dict.fromkeys(_differences(runs))
         one = runs[0][0]
         losses.append(_worst(one.charged, runs, world.pairs))
     tables, compared = len(world.tables), len(world.pairs)
-    return PipelineAudit(one.charged, largest_loss(losses), tables, compared, one.recorded, tuple(findings))
+    loss = largest_loss(losses)
+    measured = {
+        "charged": one.charged, "tables": tables, "pairs": compared, "recorded": one.recorded, **loss.measured,
+    }  # fmt: skip
+    findings |= dict.fromkeys(loss.findings)
+    found = f"{100 * (loss.reached or 0.0):.1f} % of charge"
+    return Audit("pipeline", pipeline.name, str(one.charged), found, tuple(findings), loss.reached, measured)
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
@@ -716,22 +659,6 @@ def _run(pipeline: Pipeline, table: Any, script: Script) -> _Run:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """An error in place of an answer: an outcome like any other, and in an audit a finding by its name."""
-
-    kind: str
-    words: str
-
-    @staticmethod
-    def of(error: Exception) -> Refusal:
-        """What an error says."""
-        return Refusal(type(error).__name__, str(error).split("\n")[0][:120])
-
-    def __str__(self) -> str:
-        return f"refused: {self.kind}: {self.words}"
-
-
 def _outcome(pipeline: Pipeline, table: Any, ledger: Ledger) -> Any:
     """What was published, or why nothing was."""
     try:
@@ -787,7 +714,7 @@ def _differences(runs: Sequence[Sequence[_Run]]) -> Iterator[str]:
 # ---- losses ---------------------------------------------------------------------------------------------------------
 
 
-def _worst(claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tuple[int, int]]) -> ExactAudit:
+def _worst(claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tuple[int, int]]) -> Audit:
     """The charge against the largest loss between neighbours."""
     found = [audit_cells(claim, [_NOTHING])]
     for here, there in pairs:
@@ -803,24 +730,22 @@ def _worst(claim: Guarantee, runs: Sequence[Sequence[_Run]], pairs: Sequence[tup
     return largest_loss(found)
 
 
-def largest_loss(audits: Sequence[ExactAudit]) -> ExactAudit:
+def largest_loss(audits: Sequence[Audit]) -> Audit:
     """All of them in one: the largest loss found anywhere."""
-    epsilons = [one.found_epsilon for one in audits if one.found_epsilon is not None]
-    return ExactAudit(
-        audits[0].claimed_epsilon,
-        max(epsilons, default=None),
-        audits[0].claimed_deltas,
-        tuple(float(delta) for delta in np.max([one.found_deltas for one in audits], axis=0)),
-    )
+    epsilons = [one["found_epsilon"] for one in audits if one["found_epsilon"] is not None]
+    deltas = np.max([one["found_deltas"] for one in audits], axis=0).tolist()
+    first = audits[0]
+    return loss_audit(first["claimed_epsilon"], max(epsilons, default=None), first["claimed_deltas"], deltas)
 
 
-def loss_between(claim: Guarantee, first: Sequence[Draw], second: Sequence[Draw]) -> ExactAudit:
+def loss_between(claim: Guarantee, first: Sequence[Draw], second: Sequence[Draw]) -> Audit:
     """Draws one after another: pure losses add up, all others are joined."""
     parts = list(_parts(first, second))
     if isinstance(claim, PureDP):
         ratios = [part.ratios() for part in parts]
         found = max(sum(ratio[way] for ratio in ratios) for way in (0, 1)) if ratios else 0.0
-        return replace(audit_cells(claim, [_NOTHING]), found_epsilon=float(found))
+        nothing = audit_cells(claim, [_NOTHING])
+        return loss_audit(claim.epsilon, float(found), nothing["claimed_deltas"], nothing["found_deltas"])
     return audit_cells(claim, [joined(parts) if parts else _NOTHING])
 
 

@@ -26,7 +26,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core.columns import Dates, Term
 from discreet.core.errors import SourceError, WrongType
 from discreet.core.rows import (
@@ -124,7 +124,7 @@ def records(text: str, delimiter: str = ",") -> list[list[str]]:
 _ODD = 'ab"",\n\r#\\ \0é;|\t'
 
 
-def audit_reading(files: int = 240, *, seed: int = 1) -> Recomputed:
+def audit_reading(files: int = 240, *, seed: int = 1) -> Audit:
     """Read files and values twice.
 
     Examples
@@ -138,7 +138,7 @@ def audit_reading(files: int = 240, *, seed: int = 1) -> Recomputed:
         return recomputed("Reading", [partial(_files, path, files, seed), *parts, _texts, partial(_values, path)])
 
 
-def audit_engine() -> Recomputed:
+def audit_engine() -> Audit:
     """Compare every reading, limit and total of the embedded engine with plain Python.
 
     Examples
@@ -343,7 +343,7 @@ def _engine() -> Iterator[Compared]:
 _SALT = "5a" * 32
 
 
-def audit_adding_up() -> Recomputed:
+def audit_adding_up() -> Audit:
     """Add up hostile rows on the engine and in plain Python.
 
     Examples
@@ -668,7 +668,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def audit_formulas() -> Recomputed:
+def audit_formulas() -> Audit:
     """Compute formulas of random rows, with gaps, on the engine and in plain Python.
 
     Examples

@@ -25,6 +25,7 @@ import numpy as np
 
 import discreet
 from discreet.audit.pipeline import Script, scripted
+from discreet.audit.report import Audit
 from discreet.audit.statistical import no_collection
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
@@ -56,14 +57,12 @@ from discreet.questions.quantile import Quantiles
 from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.tables.table import ContingencyTable
 from discreet.questions.variance import Variance
-from discreet.results.display import Facts, Result, number
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
 
 __all__ = [
-    "Pair", "column_pairs", "numeric_candidates", "unit_pairs", "worst_pair", "ReplayAudit", "ReplayCase",
-    "audit_replay", "coordinate_changes", "path_taken", "replay_cases", "same_randomness", "DeletionAudit",
-    "audit_deletions",
+    "Pair", "column_pairs", "numeric_candidates", "unit_pairs", "worst_pair", "ReplayCase",
+    "audit_replay", "coordinate_changes", "path_taken", "replay_cases", "same_randomness", "audit_deletions",
 ]  # fmt: skip
 
 
@@ -212,76 +211,6 @@ _ROOM = str(Path(discreet.__file__).parent)
 Changes = Callable[[Exact, Exact], list[Fraction] | None]
 
 
-@dataclass(frozen=True)
-class ReplayAudit(Result):
-    """What neighbours changed, over all pairs that were tried.
-
-    Attributes
-    ----------
-    declared_l1, measured_l1, declared_l2, measured_l2
-        The declared sensitivity and the largest change found; infinite where neighbours have values of unlike shape.
-    within
-        Whether every change was within the declaration, compared exactly, coordinate by coordinate where declared so.
-    same_public
-        Whether everything treated as public (shape, sensitivity, public facts) was the same on both sides.
-    same_path
-        Whether every pair took the same path through the code.
-    pairs
-        Number of pairs.
-    """
-
-    declared_l1: float | None
-    measured_l1: float
-    declared_l2: float
-    measured_l2: float
-    within: bool
-    same_public: bool
-    same_path: bool
-    pairs: int
-
-    @property
-    def passed(self) -> bool:
-        """Whether every change was within the declaration, and nothing public and no path differed."""
-        return self.within and self.same_public and self.same_path
-
-    @property
-    def tightness(self) -> float:
-        """Largest share of the declared sensitivity that was reached."""
-        if self.declared_l1 is not None:
-            return self.measured_l1 / self.declared_l1
-        return self.measured_l2 / self.declared_l2
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("ℓ₁ declared", "–" if self.declared_l1 is None else number(self.declared_l1)),
-            ("ℓ₁ measured", number(self.measured_l1)),
-            ("ℓ₂ declared", number(self.declared_l2)),
-            ("ℓ₂ measured", number(self.measured_l2)),
-            ("public facts", "the same" if self.same_public else "DIFFER BETWEEN NEIGHBOURS"),
-            ("same path", "yes" if self.same_path else "NO"),
-            ("pairs", f"{self.pairs:,}"),
-            ("verdict", "holds" if self.passed else "EXCEEDED"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "declared_l1": self.declared_l1,
-            "measured_l1": None if np.isinf(self.measured_l1) else self.measured_l1,
-            "declared_l2": self.declared_l2,
-            "measured_l2": None if np.isinf(self.measured_l2) else self.measured_l2,
-            "within": self.within,
-            "same_public": self.same_public,
-            "same_path": self.same_path,
-            "pairs": self.pairs,
-            "passed": self.passed,
-        }
-
-    def heading(self) -> str:
-        return "Replay audit"
-
-
 def coordinate_changes(first: Exact, second: Exact) -> list[Fraction] | None:
     """Absolute change of every coordinate, exactly; None where the two values have unlike shapes."""
     here, there = (np.asarray(exact.value, dtype=object) for exact in (first, second))
@@ -297,7 +226,7 @@ def audit_replay(
     draw: Callable[[Exact], Any] | None = None,
     changes: Changes = coordinate_changes,
     traced: int = 3,
-) -> ReplayAudit:
+) -> Audit:
     """Measure neighbours and compare.
 
     Parameters
@@ -339,7 +268,21 @@ def audit_replay(
         count += 1
     if sensitivity is None:
         raise InvalidParameter("pairs", "none", "there must be one at least", "Pass pairs of neighbours.")
-    return ReplayAudit(sensitivity.l1, l1, sensitivity.require_l2(), l2, within, public, path, count)
+    wrong = {
+        "an exact value moves further than declared": within,
+        "public facts differ between neighbours": public,
+        "neighbours take different paths": path,
+    }
+    declared = sensitivity.l1, sensitivity.require_l2()
+    reached = l2 / declared[1] if declared[0] is None else l1 / declared[0]
+    claimed = f"ℓ₂ {declared[1]:.6g}" if declared[0] is None else f"ℓ₁ {declared[0]:.6g}"
+    found = f"ℓ₂ {l2:.6g}" if declared[0] is None else f"ℓ₁ {l1:.6g}"
+    measured = {
+        "declared_l1": declared[0], "measured_l1": l1, "declared_l2": declared[1], "measured_l2": l2, "within": within,
+        "same_public": public, "same_path": path, "pairs": count,
+    }  # fmt: skip
+    findings = tuple(words for words, right in wrong.items() if not right)
+    return Audit("replay", "neighbours", claimed, found, findings, reached, measured)
 
 
 def _within(moved: list[Fraction], squares: Fraction, declared: Sensitivity) -> bool:
@@ -447,7 +390,7 @@ class ReplayCase:
     mechanism: Callable[[Exact], Mechanism]
     changes: Callable[[Exact, Exact], list[Fraction] | None] = coordinate_changes
 
-    def audit(self, pairs: int) -> ReplayAudit:
+    def audit(self, pairs: int) -> Audit:
         """Replay at most so many pairs."""
 
         def draw(exact: Exact) -> Any:
@@ -455,7 +398,8 @@ class ReplayCase:
             ledger = Ledger(":memory:", budget, neighbours=exact.neighbours, unit=exact.unit)
             return release(exact, self.mechanism(exact), ledger=ledger)
 
-        return audit_replay(self.measure, islice(self.pairs(), pairs), draw=draw, changes=self.changes)
+        found = audit_replay(self.measure, islice(self.pairs(), pairs), draw=draw, changes=self.changes)
+        return found.called(self.name)
 
 
 def replay_cases() -> Iterator[ReplayCase]:
@@ -589,31 +533,7 @@ def _lloyd() -> ReplayCase:
 Apart = Callable[[Any, Any], float]
 
 
-@dataclass(frozen=True)
-class DeletionAudit(Result):
-    """Rows whose probability of deletion was checked, and where it is not the definition's."""
-
-    rows: int
-    findings: tuple[str, ...]
-
-    def heading(self) -> str:
-        return "Probabilities of deletion"
-
-    @property
-    def passed(self) -> bool:
-        """Whether every row is deleted with the probability that the definition gives."""
-        return not self.findings
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [("rows", f"{self.rows:,}"), ("findings", "none" if self.passed else "; ".join(self.findings))]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {"rows": self.rows, "findings": list(self.findings), "passed": self.passed}
-
-
-def audit_deletions(tables: int = 30, *, seed: int = 1) -> DeletionAudit:
+def audit_deletions(tables: int = 30, *, seed: int = 1) -> Audit:
     """Compare m + (M − m)·(mean distance to all rows) with the probabilities that the step really uses.
 
     Examples
@@ -631,7 +551,8 @@ def audit_deletions(tables: int = 30, *, seed: int = 1) -> DeletionAudit:
             rows += len(data)
             if not np.allclose(found, wanted, rtol=0, atol=1e-9):
                 findings[f"{distance.name}: rows are kept with another probability than the definition's"] = None
-    return DeletionAudit(rows, tuple(findings))
+    words = "differs" if findings else "the same"
+    return Audit("replay", f"deletion of {rows:,} rows", "the definition", words, tuple(findings))
 
 
 def _chances(step: OutlierSuppression, data: Sequence[Any]) -> list[float]:

@@ -3,22 +3,133 @@
 from __future__ import annotations
 
 import html
+import math
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from textwrap import wrap
 from typing import Any
 
 from discreet import __version__
-from discreet.audit.pipeline import Refusal
 from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.results.charts import PALETTE
-from discreet.results.display import Facts, Result
+from discreet.results.display import Facts, Result, number
 
 __all__ = [
-    "audit_markdown", "audit_page", "AuditReport", "Line", "Compared", "Recomputed", "missing_package", "recomputed",
+    "Audit", "audit_markdown", "audit_page", "AuditReport", "Compared", "Refusal", "missing_package", "recomputed",
     "refused",
 ]  # fmt: skip
+
+
+# ---- Audit: the one kind of result that every check has.
+
+
+@dataclass(frozen=True)
+class Audit(Result):
+    """What one check claimed and found.
+
+    Attributes
+    ----------
+    section, name
+        The section of a report to which it belongs, and what was audited.
+    claimed, found
+        What must hold, and what was found, in words.
+    findings
+        What is wrong, each in words; none where the check passed.
+    reached
+        The largest share of a claim that was reached: all of it is right, and means that no noise is wasted.
+    measured
+        The numbers behind the words, by name: ``audit["certified"]``.
+    skipped
+        Whether it could not run because a package is missing; then it has neither passed nor failed.
+    """
+
+    section: str
+    name: str
+    claimed: str
+    found: str
+    findings: tuple[str, ...] = ()
+    reached: float | None = None
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    skipped: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran and nothing is wrong."""
+        return not self.findings and not self.skipped
+
+    def __getitem__(self, name: str) -> Any:
+        return self.measured[name]
+
+    def heading(self) -> str:
+        return f"{self.section.capitalize()} audit: {self.name}"
+
+    @property
+    def words(self) -> str:
+        """What was found, and the first thing that is wrong."""
+        return ": ".join(dict.fromkeys(one for one in (self.found, *self.findings[:1]) if one))
+
+    def facts(self) -> Facts:
+        """What to show."""
+        numbers = [(name.replace("_", " "), _short(value)) for name, value in self.measured.items()]
+        wrong = "none" if not self.findings else f"{len(self.findings)}: {'; '.join(self.findings[:3])}"
+        verdict = "skipped" if self.skipped else "holds" if self.passed else "EXCEEDED"
+        return [
+            ("claimed", self.claimed), ("found", self.found), *numbers, ("findings", wrong), ("verdict", verdict),
+        ]  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        told = _plain({**vars(self), "passed": self.passed})
+        return dict(told)
+
+    def called(self, name: str) -> Audit:
+        """The same under another name."""
+        return replace(self, name=name)
+
+    def tightly(self) -> Audit:
+        """The same, with a finding where worst neighbours stay clearly below the claim: then they are not the worst."""
+        if not self.passed or (self.reached or 0.0) >= _TIGHT:
+            return self
+        return replace(self, findings=(f"only {100 * (self.reached or 0.0):.4g} % of the claim is reached",))
+
+
+_TIGHT = 0.99
+
+
+def _short(value: Any) -> str:
+    """A value in few words."""
+    if isinstance(value, float):
+        return number(value)
+    text = ", ".join(map(_short, value)) if isinstance(value, list | tuple) else str(value)
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def _plain(value: Any) -> Any:
+    """JSON-ready data; numbers that JSON does not have are None."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one) for one in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error in place of an answer: an outcome like any other, and in an audit a finding by its name."""
+
+    kind: str
+    words: str
+
+    @staticmethod
+    def of(error: Exception) -> Refusal:
+        """What an error says."""
+        return Refusal(type(error).__name__, str(error).split("\n")[0][:120])
+
+    def __str__(self) -> str:
+        return f"refused: {self.kind}: {self.words}"
 
 
 # ---- Page: the facts of an audit as one self-contained HTML file, and as markdown for the documentation.
@@ -207,27 +318,6 @@ _LIMITS = (
 
 
 @dataclass(frozen=True)
-class Line:
-    """One thing audited: what was claimed, what was found, and whether that is within the claim.
-
-    ``skipped`` says that it could not run, because a package is missing; then it has not passed, nor failed.
-    """
-
-    section: str
-    name: str
-    claimed: str
-    found: str
-    reached: float | None
-    passed: bool
-    details: dict[str, Any]
-    skipped: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return dict(vars(self))
-
-
-@dataclass(frozen=True)
 class AuditReport(Result):
     """All lines of a run.
 
@@ -243,7 +333,7 @@ class AuditReport(Result):
         Names of the parts that were tried, and of those that were not asked for.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[Audit, ...]
     deep: bool
     created: str
     seconds: float
@@ -257,12 +347,12 @@ class AuditReport(Result):
         return all(line.passed or line.skipped for line in self.lines)
 
     @property
-    def failed(self) -> tuple[Line, ...]:
+    def failed(self) -> tuple[Audit, ...]:
         """What exceeded its claim, or failed."""
         return tuple(line for line in self.lines if not (line.passed or line.skipped))
 
     @property
-    def skipped(self) -> tuple[Line, ...]:
+    def skipped(self) -> tuple[Audit, ...]:
         """What could not run."""
         return tuple(line for line in self.lines if line.skipped)
 
@@ -314,7 +404,7 @@ class AuditReport(Result):
         """Everything as JSON-ready data."""
         sections = []
         for key, (title, words) in _SECTIONS.items():
-            lines = [line.to_dict() for line in self.lines if line.section == key]
+            lines = [line.to_dict() | {"found": line.words} for line in self.lines if line.section == key]
             if lines:
                 sections.append({"key": key, "title": title, "words": words, "lines": lines})
         return {
@@ -390,10 +480,10 @@ def _item(text: str, mark: str) -> list[str]:
     return wrap(text, 80, initial_indent=mark, subsequent_indent=" " * len(mark))
 
 
-def _told(line: Line) -> list[str]:
+def _told(line: Audit) -> list[str]:
     """A finding at eighty columns: where, what was claimed, and what was found."""
     claimed = "" if line.skipped else f" (claimed: {line.claimed})"
-    return _item(f"{line.name}{claimed}: {line.found}", "- " if line.skipped else "! ")
+    return _item(f"{line.name}{claimed}: {line.words}", "- " if line.skipped else "! ")
 
 
 def _all_lines(facts: dict[str, Any]) -> Iterator[str]:
@@ -412,43 +502,16 @@ def _row(line: dict[str, Any]) -> list[str]:
     return [*_item(line["name"], f"{mark} "), *_item(f"{line['claimed']}: {line['found']}", " " * 6)]
 
 
-# ---- Recomputed: what an audit finds that compares the package with a second, slower computation.
+# ---- Comparisons: what an audit finds that compares the package with a second, slower computation.
 
 
 Compared = tuple[str, bool]
 """What was compared, and whether both computations agree."""
 
 
-@dataclass(frozen=True)
-class Recomputed(Result):
-    """How many results were computed twice, where the two differ, and what could not run without a package."""
-
-    title: str
-    checks: int
-    findings: tuple[str, ...]
-    skipped: tuple[str, ...] = ()
-
-    def heading(self) -> str:
-        return self.title
-
-    @property
-    def passed(self) -> bool:
-        """Whether both computations always agree."""
-        return not self.findings
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [("checks", f"{self.checks:,}"), ("findings", "none" if self.passed else "; ".join(self.findings[:3]))]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        told = {"checks": self.checks, "findings": list(self.findings), "passed": self.passed}
-        return told | ({"skipped": list(self.skipped)} if self.skipped else {})
-
-
-def recomputed(title: str, parts: Iterable[Callable[[], Iterator[Compared]]]) -> Recomputed:
+def recomputed(title: str, parts: Iterable[Callable[[], Iterator[Compared]]], section: str = "recomputed") -> Audit:
     """Run comparisons; one that refuses or fails is a finding by its name."""
-    checks, findings, skipped = 0, dict[str, None](), dict[str, None]()
+    checks, findings, lacking = 0, dict[str, None](), dict[str, None]()
     for part in parts:
         try:
             for name, same in part():
@@ -460,8 +523,10 @@ def recomputed(title: str, parts: Iterable[Callable[[], Iterator[Compared]]]) ->
             if package is None:
                 findings[f"{getattr(part, '__name__', title)}: {Refusal.of(error)}"] = None
             else:
-                skipped[package] = None
-    return Recomputed(title, checks, tuple(findings), tuple(skipped))
+                lacking[package] = None
+    found = f"{len(findings)} differ" if findings else "the same"
+    measured = {"checks": checks, "lacking": list(lacking)}
+    return Audit(section, title, f"{checks:,} results", found, tuple(findings), measured=measured)
 
 
 def missing_package(error: Exception) -> str | None:

@@ -18,15 +18,15 @@ from discreet.audit.exact_losses import audit_exhaustively, audit_false_alarms, 
 from discreet.audit.hostile import HOSTILE, audit_hostile, hostile_calls, hostile_questions
 from discreet.audit.identities import audit_identities, audit_near_ids, audit_orders
 from discreet.audit.ledgers import audit_governed_ledgers, audit_ledger_programs
-from discreet.audit.pipeline import Refusal, audit_pipeline
+from discreet.audit.pipeline import audit_pipeline
 from discreet.audit.reading import audit_adding_up, audit_engine, audit_formulas, audit_reading
 from discreet.audit.replay import audit_deletions, replay_cases
-from discreet.audit.report import AuditReport, Line, Recomputed, missing_package
+from discreet.audit.report import Audit, AuditReport, Refusal, missing_package
 from discreet.audit.sampling import audit_calibrations, audit_chosen_words
 from discreet.audit.statistic_values import audit_measurements, audit_statistic_values
 from discreet.audit.statistical import audit_pair, audit_repetition, audit_timing, timing_cases
 from discreet.audit.tampering import audit_spending, audit_tampering
-from discreet.audit.worlds import attack_world, generated_worlds
+from discreet.audit.worlds import GeneratedWorld, attack_world, generated_worlds
 from discreet.audit.written import audit_failures, audit_written
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
@@ -39,7 +39,7 @@ __all__ = ["RECOMPUTING", "AuditProgress", "part_names", "run_audit"]
 # ---- Recomputing: the audits that compute everything a second time, and how much of it in a short and in a deep run.
 
 
-RECOMPUTING: dict[str, Callable[[bool], Recomputed]] = {
+RECOMPUTING: dict[str, Callable[[bool], Audit]] = {
     "arithmetic": lambda _: audit_arithmetic(),
     "guarantees": lambda _: audit_guarantees(),
     "amplification": lambda _: audit_amplified(),
@@ -58,6 +58,12 @@ RECOMPUTING: dict[str, Callable[[bool], Recomputed]] = {
     "tampering": lambda deep: audit_tampering(4_000 if deep else 120),
 }
 """Name of a part to its audit; ``True`` asks for the deep one."""
+TOLD = {
+    f"{'plans' if runs else 'sessions'} of {kind}": partial(audit_written, kind, runs)
+    for runs in (False, True)
+    for kind in ("rows", "people")
+}
+"""What everything that is told is compared for."""
 
 
 # ---- Run: every audit over everything that is shipped, and one report of what was found.
@@ -102,7 +108,7 @@ def run_audit(
     requirements.positive_integer("workers", workers)
     chosen = _chosen(parts, quick)
     created, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    found: dict[str, tuple[list[Line], float]] = {}
+    found: dict[str, tuple[list[Audit], float]] = {}
     for part, lines, seconds in _done(chosen, deep, workers):
         found[part] = lines, seconds
         if progress is not None:
@@ -136,7 +142,7 @@ def _called(part: str, name: str) -> bool:
     return part == name or part.startswith((f"{name} ", f"{name},"))
 
 
-def _done(chosen: Sequence[str], deep: bool, workers: int) -> Iterator[tuple[str, list[Line], float]]:
+def _done(chosen: Sequence[str], deep: bool, workers: int) -> Iterator[tuple[str, list[Audit], float]]:
     """Parts as they are done, with their lines and the processor time they took."""
     if workers == 1:
         yield from (_part(part, deep) for part in chosen)
@@ -147,24 +153,36 @@ def _done(chosen: Sequence[str], deep: bool, workers: int) -> Iterator[tuple[str
             yield future.result()
 
 
-def _part(part: str, deep: bool) -> tuple[str, list[Line], float]:
+def _part(part: str, deep: bool) -> tuple[str, list[Audit], float]:
+    """All checks of a part; one that fails is a finding, and one that lacks a package is skipped."""
     start = time.process_time()
-    lines = []
+    lines: list[Audit] = []
     try:
-        for line in _PARTS[part](deep):
-            lines.append(line)
+        for name, check in _PARTS[part](deep):
+            lines += _checked(name, check)
     except Exception as error:
         lines.append(_unable(part, error))
     return part, lines, time.process_time() - start
 
 
-def _unable(name: str, error: Exception) -> Line:
+def _checked(name: str, check: Callable[[], Audit]) -> Iterator[Audit]:
+    """One check by its name, and a line for each package without which some of it could not run."""
+    try:
+        found = check()
+    except ImportError as missing:
+        yield _unable(name, missing)
+        return
+    yield found.called(name or found.name)
+    for package in found.measured.get("lacking", ()):
+        yield _unable(f"{found.name}, {package}", ImportError(name=package))
+
+
+def _unable(name: str, error: Exception) -> Audit:
     """What could not run: skipped where a package is missing, and a finding in every other case."""
     package = missing_package(error)
     if package is not None:
-        return Line("skipped", name, "runs", f"needs {package}, which is not installed", None, False, {}, True)
-    refusal = Refusal.of(error)
-    return Line("aborted", name, "runs through", str(refusal), None, False, vars(refusal))
+        return Audit("skipped", name, "runs", f"needs {package}, which is not installed", skipped=True)
+    return Audit("aborted", name, "runs through", "", (str(Refusal.of(error)),))
 
 
 _ALPHA = 1e-9
@@ -180,127 +198,56 @@ WORLDS = {False: 32, True: 96}
 _EVERY = {False: 4, True: 1}
 """A short run draws real noise for every so many questions of a world; the exact audits are of all."""
 
+Check = tuple[str, Callable[[], Audit]]
+"""The name of a check, empty where the check gives its own, and what runs it."""
 
-def _attacked(deep: bool, part: int) -> Iterator[Line]:
-    """A share of the generated worlds, a line for each; more of them in a deep run."""
+
+def _attacked(deep: bool, part: int) -> Iterator[Check]:
+    """A share of the generated worlds; more of them in a deep run."""
     for number, world in enumerate(generated_worlds(WORLDS[deep])):
-        if number % _WORLD_SHARES != part - 1:
-            continue
-        try:
-            draws = 20_000 if deep else 2_000
-            found = list(attack_world(world, draws=draws, confidence=1 - _ALPHA, every=_EVERY[deep]))
-        except ImportError as missing:
-            yield _unable(world.name, missing)
-            continue
-        wrong = [f"{one.question}: {one.findings[0]}" for one in found if not one.passed]
-        reached = max(one.reached for one in found)
-        told = wrong[0] if wrong else _used(reached)
-        details = {"questions": [one.to_dict() for one in found], "schema": world.schema.to_dict()}
-        yield Line("session", world.name, f"{len(found)} questions", told, reached, not wrong, details)
+        if number % _WORLD_SHARES == part - 1:
+            yield world.name, partial(_world, world, deep)
 
 
-def _programmed(deep: bool) -> Iterator[Line]:
-    audit = audit_ledger_programs(200 if deep else 12)
-    found = audit.findings[0] if audit.findings else "agree"
-    yield Line("ledger", f"{audit.steps:,} steps", "as the model", found, None, audit.passed, audit.to_dict())
+def _world(world: GeneratedWorld, deep: bool) -> Audit:
+    """All questions of a world in one."""
+    draws = 20_000 if deep else 2_000
+    found = list(attack_world(world, draws=draws, confidence=1 - _ALPHA, every=_EVERY[deep]))
+    wrong = tuple(f"{one.name}: {one.findings[0]}" for one in found if not one.passed)
+    reached = max(one.reached or 0.0 for one in found)
+    measured = {"questions": [one.to_dict() for one in found], "schema": world.schema.to_dict()}
+    words = f"{100 * reached:.1f} % of charge"
+    return Audit("session", world.name, f"{len(found)} questions", words, wrong, reached, measured)
 
 
-def _deleted(deep: bool) -> Iterator[Line]:
-    audit = audit_deletions(300 if deep else 30)
-    found = audit.findings[0] if audit.findings else "the same"
-    yield Line(
-        "replay", f"deletion of {audit.rows:,} rows", "the definition", found, None, audit.passed, audit.to_dict()
-    )
-
-
-def _exhaustive(deep: bool) -> Iterator[Line]:
-    audit = audit_exhaustively(1200 if deep else 48)
-    name = f"{sum(audit.sets.values()):,} parameter sets"
-    found = f"{audit.comparisons:,} comparisons"
-    yield Line("exhaustive", name, "p ≤ e^ε·q", found, audit.tightest, audit.passed, audit.to_dict())
-
-
-def _swept(deep: bool, part: int) -> Iterator[Line]:
+def _swept(deep: bool, part: int) -> Iterator[Check]:
     """A share of all pairs; all bounds of a deep run's shares together are right with 99.9 % probability."""
     pairs, draws = (10_000, 50_000) if deep else (60, 10_000)
-    share = -(-pairs // _SHARES)
     level = 1 - 0.001 / _SHARES if deep else 1 - _ALPHA
-    sweep = audit_sweep(pairs=share, draws=draws, confidence=level, seed=part)
-    name = f"{sweep.pairs:,} pairs × {sweep.draws:,} draws, {part} of {_SHARES}"
-    found = f"{len(sweep.violations)} violations"
-    yield Line("sweep", name, "none certified", found, sweep.tightest, sweep.passed, sweep.to_dict())
+    name = f"random neighbours, {part} of {_SHARES}"
+    yield name, partial(audit_sweep, pairs=-(-pairs // _SHARES), draws=draws, confidence=level, seed=part)
 
 
-def _hostile(deep: bool) -> Iterator[Line]:
-    some = HOSTILE if deep else HOSTILE[::4]
-    audit = audit_hostile({**hostile_calls(), **hostile_questions()}, some)
-    name, found = f"{audit.calls:,} calls", audit.findings[0] if audit.findings else "0 findings"
-    yield Line("hostile", name, "refused or finite", found, None, audit.passed, audit.to_dict())
-
-
-def _recomputed(deep: bool, part: str) -> Iterator[Line]:
-    yield from _compared("recomputed", RECOMPUTING[part](deep))
-
-
-def _told(deep: bool, kind: str, runs: bool) -> Iterator[Line]:
-    yield from _compared("told", audit_written(kind, runs=runs, deep=deep))
-
-
-def _failing(deep: bool) -> Iterator[Line]:
-    yield from _compared("told", audit_failures(deep))
-
-
-def _identified(deep: bool) -> Iterator[Line]:
-    yield from _compared("keys", audit_identities())
-
-
-def _ordered(deep: bool) -> Iterator[Line]:
-    yield from _compared("keys", audit_orders(deep))
-
-
-def _compared(section: str, found: Recomputed) -> Iterator[Line]:
-    """A line for all comparisons, and one for each package without which some could not be made."""
-    told = "the same" if not found.findings else f"{len(found.findings)} differ: {found.findings[0]}"
-    yield Line(section, found.title, f"{found.checks:,} results", told, None, found.passed, found.to_dict())
-    for package in found.skipped:
-        told = f"needs {package}, which is not installed"
-        yield Line("skipped", f"{found.title}, {package}", "runs", told, None, False, {}, True)
-
-
-def _used(reached: float) -> str:
-    """How much of a charge the worst neighbours use: all of it is right, and means that no noise is wasted."""
-    return f"{100 * reached:.1f} % of charge"
-
-
-def _exact(deep: bool) -> Iterator[Line]:
+def _exact(deep: bool) -> Iterator[Check]:
     for case in cases():
-        if case.exact is None:
-            continue
-        audit = case.exact()
-        passed = audit.passed and (audit.tightness >= 0.99 or not case.tight)
-        if audit.claimed_epsilon is not None and audit.found_epsilon is not None:
-            claimed, found = f"ε {audit.claimed_epsilon:.6g}", f"ε {audit.found_epsilon:.6g}"
-        else:
-            claimed, found = f"δ(1) {audit.claimed_deltas[3]:.4g}", f"δ(1) {audit.found_deltas[3]:.4g}"
-        yield Line("exact", case.name, claimed, found, audit.tightness, passed, audit.to_dict())
+        if case.exact is not None:
+            yield case.name, partial(_tight, case.exact, case.tight)
 
 
-def _pipelined(deep: bool, about: str) -> Iterator[Line]:
+def _tight(check: Callable[[], Audit], tight: bool) -> Audit:
+    found = check()
+    return found.tightly() if tight else found
+
+
+def _pipelined(deep: bool, about: str) -> Iterator[Check]:
     """Every pipeline; those that others stand for on their first pairs of neighbours alone."""
     for pipeline in PIPELINES[about]():
         pairs = None if deep else 6 if pipeline.quick else 2
-        try:
-            audit = audit_pipeline(pipeline, scripts=4 if deep else 1, pairs=pairs)
-        except ImportError as missing:
-            yield _unable(pipeline.name, missing)
-            continue
-        reached, tight = audit.loss.tightness, pipeline.tight and (deep or pipeline.quick)
-        passed = audit.passed and (reached >= 0.99 or not tight)
-        found = _used(reached) if not audit.findings else audit.findings[0]
-        yield Line("pipeline", pipeline.name, str(audit.charged), found, reached, passed, audit.to_dict())
+        check = partial(audit_pipeline, pipeline, scripts=4 if deep else 1, pairs=pairs)
+        yield pipeline.name, partial(_tight, check, pipeline.tight and (deep or pipeline.quick))
 
 
-def _statistical(deep: bool, slow: bool) -> Iterator[Line]:
+def _statistical(deep: bool, slow: bool) -> Iterator[Check]:
     for case in cases():
         short = case.slow and (case.deep_only or case.exact is not None)  # what is also audited exactly
         if case.slow != slow or (short and not deep):
@@ -311,76 +258,62 @@ def _statistical(deep: bool, slow: bool) -> Iterator[Line]:
         elif "thirds" in case.name or "two" in case.name:  # exact fractions and several coordinates take longer
             draws = min(draws, 4_000_000)
         level = 0.999 if deep else 1 - _ALPHA
-        audit = audit_pair(case.here, case.there, case.claim, draws=draws, confidence=level)
-        claimed = f"{audit.symbol} {audit.claimed:.4g}" + (f", δ {audit.at_delta:.2g}" if audit.at_delta else "")
-        found = f"{audit.symbol} ≥ {audit.certified:.4f}" if audit.certified > 0 else "nothing certified"
-        yield Line("statistical", case.name, claimed, found, audit.reached, audit.passed, audit.to_dict())
+        yield case.name, partial(audit_pair, case.here, case.there, case.claim, draws=draws, confidence=level)
 
 
-def _calibration(deep: bool) -> Iterator[Line]:
-    power = audit_power(audits=300 if deep else 4)
-    found = f"{power.found} of {power.audits}"
-    yield Line("calibration", "true ε 1.05, claimed 1", "≥ 99 % found", found, None, power.passed, power.to_dict())
-    alarms = audit_false_alarms(audits=1_000 if deep else 60)
-    found = f"{alarms.alarms} of {alarms.audits:,}"
-    claimed = f"≤ {alarms.allowed}"
-    yield Line("calibration", "false alarms at 99.9 %", claimed, found, None, alarms.passed, alarms.to_dict())
-
-
-def _replayed(deep: bool) -> Iterator[Line]:
-    for case in replay_cases():
-        audit = case.audit(400 if deep else 6)
-        claimed, found = f"ℓ₁ {audit.declared_l1:.6g}", f"ℓ₁ {audit.measured_l1:.6g}"
-        reached = audit.tightness
-        yield Line("replay", case.name, claimed, found, reached, audit.passed, audit.to_dict())
-
-
-def _timed(deep: bool) -> Iterator[Line]:
+def _timed(deep: bool) -> Iterator[Check]:
+    repeats, level = (20_000, 0.999) if deep else (400, 1 - _ALPHA)
     for name, first, second in timing_cases():
-        audit = audit_timing(first, second, repeats=20_000 if deep else 400, confidence=0.999 if deep else 1 - _ALPHA)
-        claimed, found = "0.48 to 0.52", f"{audit.auc:.3f} ({audit.low:.3f}–{audit.high:.3f})"
-        yield Line("timing", name, claimed, found, None, audit.passed, audit.to_dict())
+        yield name, partial(audit_timing, first, second, repeats=repeats, confidence=level)
 
 
-def _randomness(deep: bool) -> Iterator[Line]:
+def _randomness(deep: bool) -> Iterator[Check]:
     for mechanism in (Laplace(1.0), Gaussian(1.0)):
-        audit = audit_repetition(lambda mechanism=mechanism: mechanism.draw([0.0] * 4))  # type: ignore[misc]
-        found = f"{audit.repeats} of {audit.draws} repeat"
-        yield Line(
-            "randomness", f"{mechanism.name}: calls, forks", "all new", found, None, audit.passed, audit.to_dict()
-        )
-    spending = audit_spending()
-    found = f"{spending.racing[0]} of {spending.racing[1]} in a race"
-    yield Line(
-        "randomness", "release and ledger", "spent, then drawn", found, None, spending.passed, spending.to_dict()
-    )
-    stopped = audit_interrupts(400 if deep else 40)
-    found = f"{stopped.interrupts} interrupts"
-    yield Line("randomness", "Ctrl-C in a spend", "goes on counting", found, None, stopped.passed, stopped.to_dict())
+        yield f"{mechanism.name}: calls, forks", partial(audit_repetition, partial(mechanism.draw, [0.0] * 4))
+    yield "", audit_spending
+    yield "", partial(audit_interrupts, 400 if deep else 40)
+
+
+def _replayed(deep: bool) -> Iterator[Check]:
+    for case in replay_cases():
+        yield case.name, partial(case.audit, 400 if deep else 6)
+
+
+def _calibration(deep: bool) -> Iterator[Check]:
+    yield "", partial(audit_power, audits=300 if deep else 4)
+    yield "", partial(audit_false_alarms, audits=1_000 if deep else 60)
+
+
+def _hostile(deep: bool) -> Audit:
+    return audit_hostile({**hostile_calls(), **hostile_questions()}, HOSTILE if deep else HOSTILE[::4])
+
+
+def _alone(check: Callable[[bool], Audit]) -> Callable[[bool], Iterator[Check]]:
+    """A part of one check."""
+    return lambda deep: iter([("", partial(check, deep))])
 
 
 _SHARES, _WORLD_SHARES = 4, 8
-_PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
+_PARTS: dict[str, Callable[[bool], Iterator[Check]]] = {
     "exact": _exact,
     **{f"pipelines of {about}": partial(_pipelined, about=about) for about in PIPELINES},
     "statistical, many draws": partial(_statistical, slow=False),
     "statistical, one by one": partial(_statistical, slow=True),
-    "exhaustive": _exhaustive,
+    "exhaustive": _alone(lambda deep: audit_exhaustively(1200 if deep else 48)),
     **{f"sweep {part}": partial(_swept, part=part) for part in range(1, _SHARES + 1)},
     "calibration": _calibration,
     **{f"sessions {part}": partial(_attacked, part=part) for part in range(1, _WORLD_SHARES + 1)},
-    **{f"told by sessions of {kind}": partial(_told, kind=kind, runs=False) for kind in ("rows", "people")},
-    **{f"told by plans of {kind}": partial(_told, kind=kind, runs=True) for kind in ("rows", "people")},
-    "failures": _failing,
-    "keys of sessions": _ordered,
-    "keys of ledgers": _identified,
-    "ledger programs": _programmed,
-    "omission": _deleted,
+    **{f"told by {words}": _alone(check) for words, check in TOLD.items()},
+    "failures": _alone(audit_failures),
+    "keys of sessions": _alone(audit_orders),
+    "keys of ledgers": _alone(lambda _: audit_identities()),
+    "ledger programs": _alone(lambda deep: audit_ledger_programs(200 if deep else 12)),
+    "omission": _alone(lambda deep: audit_deletions(300 if deep else 30)),
     "replay": _replayed,
     "timing": _timed,
     "randomness": _randomness,
-    **{part: partial(_recomputed, part=part) for part in RECOMPUTING},
-    "hostile": _hostile,
+    **{part: _alone(check) for part, check in RECOMPUTING.items()},
+    "hostile": _alone(_hostile),
 }
 
 _LONG = {

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq, fmpz
 
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose, exact_events, noisy_argmax
 from discreet.core.noise.sampler import (
@@ -73,7 +73,7 @@ class ChosenWords:
         return np.array([self.further[k % len(self.further)] for k in range(count)], dtype=np.uint64)
 
 
-def audit_chosen_words(draws: int = 150, *, seed: int = 1) -> Recomputed:
+def audit_chosen_words(draws: int = 150, *, seed: int = 1) -> Audit:
     """Compute draws of every family, race and event a second time.
 
     Examples
@@ -446,7 +446,7 @@ _NORMAL: tuple[Guarantee, ...] = (
 _ONE, _TWO, _THREE = Sensitivity(l1=1.0), Sensitivity(moves=(1.0, 1.0)), Sensitivity(moves=(3.0, 0.5))
 
 
-def audit_calibrations() -> Recomputed:
+def audit_calibrations() -> Audit:
     """Calibrate every mechanism to every kind of guarantee.
 
     Examples

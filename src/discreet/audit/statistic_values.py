@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose
@@ -63,7 +63,7 @@ __all__ = ["audit_statistic_values", "audit_measurements"]
 ADDED, REPLACED = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 
 
-def audit_statistic_values() -> Recomputed:
+def audit_statistic_values() -> Audit:
     """Compare statistics with their definitions.
 
     Examples
@@ -433,7 +433,7 @@ _BASE = (("a", 1, 0), ("b", 0, 1), ("a", 0, 0))
 Row = tuple[str, Fraction, Fraction]
 
 
-def audit_measurements() -> Recomputed:
+def audit_measurements() -> Audit:
     """Move every unit of small data sets, and compare with what questions declare.
 
     Examples

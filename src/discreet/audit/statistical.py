@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from discreet.audit.report import Audit
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP
@@ -44,12 +45,11 @@ from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
-from discreet.results.display import Facts, Result, number
 
 __all__ = [
-    "Event", "StatisticalAudit", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu",
-    "clopper_pearson", "smallest_excess", "smallest_mu", "views_of", "RepetitionAudit", "audit_repetition",
-    "interleaved", "no_collection", "TimingAudit", "audit_timing", "timing_cases",
+    "Event", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu",
+    "clopper_pearson", "smallest_excess", "smallest_mu", "views_of", "audit_repetition",
+    "interleaved", "no_collection", "audit_timing", "timing_cases",
 ]  # fmt: skip
 
 
@@ -300,79 +300,6 @@ _CHOICE_Z = 4.0
 """Caution in choosing the event: large events tell more surely than small ones."""
 
 
-@dataclass(frozen=True)
-class StatisticalAudit(Result):
-    """What draws on two neighbours certify.
-
-    Attributes
-    ----------
-    certified
-        A lower bound on ε at the claim's δ for that ε, or on μ where μ-GDP is claimed; compare with ``claimed``.
-    claimed
-        The ε (or μ) of the claim to which ``certified`` must be compared.
-    at_delta
-        The δ at which both are stated; None for μ.
-    event
-        What told the neighbours apart best.
-    draws, confidence
-        Draws on each side, and the probability with which the bound is right.
-    detectable
-        The smallest true ε (or μ) that would have been found with 99 % probability by the same event.
-    """
-
-    claimed: float
-    certified: float
-    at_delta: float | None
-    event: str
-    draws: int
-    confidence: float
-    detectable: float
-
-    @property
-    def passed(self) -> bool:
-        """Whether the claim was not refuted."""
-        return self.certified <= self.claimed
-
-    @property
-    def symbol(self) -> str:
-        """What is bounded: ε or μ."""
-        return "μ" if self.at_delta is None else "ε"
-
-    @property
-    def reached(self) -> float:
-        """Share of the claim that is certified to be lost."""
-        return self.certified / self.claimed if self.claimed > 0 else 0.0
-
-    def facts(self) -> Facts:
-        """What to show."""
-        at = "" if self.at_delta is None else f" at δ = {number(self.at_delta)}"
-        return [
-            ("claim", f"{self.symbol} = {number(self.claimed)}{at}"),
-            ("certified", f"{self.symbol} ≥ {number(self.certified)} with {100 * self.confidence:g} % confidence"),
-            ("verdict", "not refuted" if self.passed else "REFUTED"),
-            ("event", self.event),
-            ("draws", f"{self.draws:,} on each side"),
-            ("would have found", f"a true {self.symbol} of {number(self.detectable)}, with 99 % probability"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "symbol": self.symbol,
-            "claimed": self.claimed,
-            "certified": self.certified if math.isfinite(self.certified) else None,
-            "at_delta": self.at_delta,
-            "event": self.event,
-            "draws": self.draws,
-            "confidence": self.confidence,
-            "detectable": self.detectable if math.isfinite(self.detectable) else None,
-            "passed": self.passed,
-        }
-
-    def heading(self) -> str:
-        return "Statistical audit"
-
-
 def audit_pair(
     first: Draw,
     second: Draw,
@@ -380,10 +307,13 @@ def audit_pair(
     *,
     draws: int = 1_000_000,
     confidence: float = 0.999,
-) -> StatisticalAudit:
+) -> Audit:
     """Audit any callable: ``first(n)`` and ``second(n)`` return n outputs on two neighbouring inputs.
 
-    Outputs are numbers, rows of numbers, or whole numbers that stand for choices.
+    Outputs are numbers, rows of numbers, or whole numbers that stand for choices. The audit holds a ``certified`` lower
+    bound on ε at the claim's δ for that ε (``at_delta``), or on μ where μ-GDP is claimed (``symbol`` says which), what
+    is ``bound`` to be compared with it, the ``event`` that told the neighbours apart best, and the smallest true ε or
+    μ that would have been ``detectable`` with 99 % probability by the same event.
 
     Examples
     --------
@@ -398,7 +328,7 @@ def audit_pair(
     return audit_draws(first(count), second(count), claim, confidence=confidence)
 
 
-def audit_draws(first: Any, second: Any, claim: Claim, *, confidence: float = 0.999) -> StatisticalAudit:
+def audit_draws(first: Any, second: Any, claim: Claim, *, confidence: float = 0.999) -> Audit:
     """The same for draws that were made already."""
     requirements.instance("claim", claim, (Guarantee, Profile), "a guarantee such as PureDP(1.0)")
     level = requirements.level(confidence)
@@ -488,7 +418,7 @@ def _wilson(count: NDArray[Any], trials: int, z: float) -> NDArray[np.float64]:
     return np.asarray((share + z * z / (2 * trials) + z * spread) / (1 + z * z / trials))
 
 
-def _tested(event: Event, here: Outputs, there: Outputs, claim: Claim, confidence: float) -> StatisticalAudit:
+def _tested(event: Event, here: Outputs, there: Outputs, claim: Claim, confidence: float) -> Audit:
     trials = here.shape[0]
     k, m = event.count(here), event.count(there)
     alpha = (1 - confidence) / 2
@@ -502,15 +432,15 @@ def _tested(event: Event, here: Outputs, there: Outputs, claim: Claim, confidenc
         worst = int(np.argmax([bound - epsilon for bound, (epsilon, _) in zip(bounds, points, strict=True)]))
         (claimed, delta), bound = points[worst], bounds[worst]
         detectable = smallest_excess(share, trials, alpha, claimed)
-    return StatisticalAudit(
-        claimed=claimed,
-        certified=bound,
-        at_delta=delta,
-        event=str(event),
-        draws=2 * trials,
-        confidence=confidence,
-        detectable=detectable,
-    )
+    symbol, at = ("μ", "") if delta is None else ("ε", f", δ {delta:.2g}" if delta else "")
+    certain = f"{symbol} ≥ {bound:.4f}" if bound > 0 else "nothing certified"
+    findings = () if bound <= claimed else (f"refuted by {event}",)
+    measured = {
+        "symbol": symbol, "bound": claimed, "certified": bound, "at_delta": delta, "event": str(event),
+        "draws": 2 * trials, "confidence": confidence, "detectable": detectable,
+    }  # fmt: skip
+    reached = bound / claimed if claimed > 0 else 0.0
+    return Audit("statistical", "draws", f"{symbol} {claimed:.4g}{at}", certain, findings, reached, measured)
 
 
 # ---- Repetition audit: noise that comes twice protects nobody.
@@ -531,46 +461,7 @@ _PATIENCE = 0.1
 """Seconds to wait for a thread that a lock may hold; a sound lock makes the audit slower, and no worse."""
 
 
-@dataclass(frozen=True)
-class RepetitionAudit(Result):
-    """How much noise was seen before.
-
-    Attributes
-    ----------
-    repeats
-        Places where three values in a row had been seen before.
-    draws
-        Values in all.
-    where
-        Where the first repetition came from.
-    """
-
-    repeats: int
-    draws: int
-    where: str | None
-
-    @property
-    def passed(self) -> bool:
-        """Whether all noise was new."""
-        return self.repeats == 0
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("values", f"{self.draws:,}"),
-            ("seen before", f"{self.repeats:,}" + (f", first {self.where}" if self.where else "")),
-            ("verdict", "all new" if self.passed else "NOISE REPEATS"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {"repeats": self.repeats, "draws": self.draws, "where": self.where, "passed": self.passed}
-
-    def heading(self) -> str:
-        return "Repetition audit"
-
-
-def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8) -> RepetitionAudit:
+def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8) -> Audit:
     """Call ``draw`` in a row, with reset global generators, in threads and in forks; look for noise seen before.
 
     Parameters
@@ -593,7 +484,9 @@ def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8
             if row in seen:
                 repeats, where = repeats + 1, where or source
             seen.add(row)
-    return RepetitionAudit(repeats, draws, where)
+    findings = (f"noise repeats {where}",) if where else ()
+    measured = {"repeats": repeats, "draws": draws, "where": where}
+    return Audit("randomness", "noise", "all new", f"{repeats} of {draws} repeat", findings, measured=measured)
 
 
 def _sources(draw: Callable[[], Any], times: int, forks: int) -> Iterator[tuple[str, Sequence[float]]]:
@@ -722,63 +615,6 @@ def no_collection() -> Iterator[None]:
 # ---- Timing audit: whether the time a release takes tells anything about the secret value.
 
 
-@dataclass(frozen=True)
-class TimingAudit(Result):
-    """How well running times tell two inputs apart.
-
-    Attributes
-    ----------
-    auc
-        Probability that a run on the second input takes longer than one on the first right beside it; 0.5 tells
-        nothing.
-    low, high
-        Its interval at level ``confidence``.
-    effect
-        The distance of auc from 0.5 up to which times count as alike.
-    repeats
-        Runs on each input.
-    """
-
-    auc: float
-    low: float
-    high: float
-    effect: float
-    repeats: int
-    confidence: float = 0.999
-
-    @property
-    def passed(self) -> bool:
-        """Whether no dependence beyond the effect size is certain."""
-        return self.low <= 0.5 + self.effect and self.high >= 0.5 - self.effect
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            (
-                "AUC of running times",
-                f"{self.auc:.4f} ({self.low:.4f} to {self.high:.4f}, {100 * self.confidence:.7g} %)",
-            ),
-            ("allowed", f"{0.5 - self.effect:.2f} to {0.5 + self.effect:.2f}"),
-            ("runs", f"{self.repeats:,} on each input"),
-            ("verdict", "alike" if self.passed else "DEPENDS ON THE SECRET"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "auc": self.auc,
-            "low": self.low,
-            "high": self.high,
-            "effect": self.effect,
-            "repeats": self.repeats,
-            "confidence": self.confidence,
-            "passed": self.passed,
-        }
-
-    def heading(self) -> str:
-        return "Timing audit"
-
-
 def audit_timing(
     first: Callable[[], Any],
     second: Callable[[], Any],
@@ -786,12 +622,13 @@ def audit_timing(
     repeats: int = 5000,
     effect: float = 0.02,
     confidence: float = 0.999,
-) -> TimingAudit:
+) -> Audit:
     """Time two calls that differ in the secret only, in pairs, and count which of the two took longer.
 
     The two calls of a pair follow each other at once, in random order, so that what else the machine does slows both
     alike: load widens the interval, but cannot pass for a difference. Only the order of the two times counts, so
-    that single interruptions do not matter either.
+    that single interruptions do not matter either: the AUC is the probability that a run on the second input takes
+    longer than the one beside it, and 0.5 ± ``effect`` counts as alike.
     """
     count = requirements.positive_integer("repeats", repeats, at_least=100)
     width = requirements.probability("effect", effect)
@@ -804,7 +641,12 @@ def audit_timing(
     auc = float((slower.mean() + 1) / 2)
     deviations = NormalDist().inv_cdf((1 + requirements.level(confidence)) / 2)
     spread = deviations * float(slower.std()) / 2 / math.sqrt(count)
-    return TimingAudit(auc=auc, low=auc - spread, high=auc + spread, effect=width, repeats=count, confidence=confidence)
+    low, high = auc - spread, auc + spread
+    alike = low <= 0.5 + width and high >= 0.5 - width
+    found, findings = f"{auc:.3f} ({low:.3f}–{high:.3f})", () if alike else ("the time depends on the secret",)
+    measured = {"auc": auc, "low": low, "high": high, "repeats": count, "confidence": confidence}
+    claimed = f"{0.5 - width:.2f} to {0.5 + width:.2f}"
+    return Audit("timing", "AUC of running times", claimed, found, findings, measured=measured)
 
 
 def _pair(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[int, int]:

@@ -10,7 +10,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.report import Compared, Recomputed, recomputed, refused
+from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.audit.statistical import interleaved
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
@@ -30,12 +29,11 @@ from discreet.core.noise.sampler import Floats, Truth
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.laplace import Laplace
-from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
 from discreet.testing.ledgers import check_ledger
 
-__all__ = ["audit_tampering", "SpendingAudit", "audit_spending"]
+__all__ = ["audit_tampering", "audit_spending"]
 
 
 _HEADER = "discreet ledger 2"
@@ -47,7 +45,7 @@ _RELEASE: dict[str, Any] = {
 }
 
 
-def audit_tampering(flips: int = 120) -> Recomputed:
+def audit_tampering(flips: int = 120) -> Audit:
     """Change ledgers on disk in every way that a disk, a crash or a person does.
 
     Examples
@@ -298,67 +296,16 @@ def _conforming(folder: Path) -> Iterator[Compared]:
 ReleaseFunction = Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class SpendingAudit(Result):
-    """What a release function does to a ledger.
-
-    Attributes
-    ----------
-    spent_first
-        Whether the cost was on record when the noise was drawn.
-    charged
-        Whether the ledger lost what the guarantee says.
-    repeated_free
-        Whether asking again under one name returned the stored answer and drew and spent nothing.
-    racing
-        Releases that succeeded when many threads wanted more than the budget holds, and how many it holds.
-    followed
-        Whether two threads that look at a ledger to which another process added find what was spent.
-    """
-
-    spent_first: bool
-    charged: bool
-    repeated_free: bool
-    racing: tuple[int, int]
-    followed: bool = True
-
-    @property
-    def passed(self) -> bool:
-        """Whether all of it is as it must be."""
-        raced = self.racing[0] <= self.racing[1] and self.followed
-        return self.spent_first and self.charged and self.repeated_free and raced
-
-    def facts(self) -> Facts:
-        """What to show."""
-        return [
-            ("spent before the draw", "yes" if self.spent_first else "NO"),
-            ("charged in full", "yes" if self.charged else "NO"),
-            ("repeats are free", "yes" if self.repeated_free else "NO"),
-            ("race", f"{self.racing[0]} releases where the budget holds {self.racing[1]}"),
-            ("looks of two threads", "right" if self.followed else "WRONG"),
-            ("verdict", "holds" if self.passed else "BROKEN"),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {
-            "spent_first": self.spent_first,
-            "charged": self.charged,
-            "repeated_free": self.repeated_free,
-            "racing": list(self.racing),
-            "followed": self.followed,
-            "passed": self.passed,
-        }
-
-    def heading(self) -> str:
-        return "Spending audit"
-
-
 def audit_spending(
     release_function: ReleaseFunction = release,
     open_ledger: Callable[[Guarantee], Any] = lambda budget: Ledger(":memory:", budget),
-) -> SpendingAudit:
+) -> Audit:
     """Audit a function that is called as `discreet.release` is.
+
+    The cost must be on record when noise is drawn (``spent_first``), be what the guarantee says (``charged``), and not
+    be asked for again under one name (``repeated_free``). When many threads want more than the budget holds, no more
+    than it holds succeed (``raced``). Two threads that look at a ledger to which another process added find what was
+    spent (``followed``).
 
     Examples
     --------
@@ -373,7 +320,14 @@ def audit_spending(
     first = release_function(_EXACT, witness, ledger=ledger, name="again")
     second = release_function(_EXACT, witness, ledger=ledger, name="again")
     repeated = first.value == second.value and len(witness.seen) == 2 and ledger.remaining() == PureDP(8.0)
-    return SpendingAudit(spent_first, charged, repeated, _race(release_function, open_ledger), _looks())
+    racing, holds = _race(release_function, open_ledger)
+    right = {
+        "spent_first": spent_first, "charged": charged, "repeated_free": repeated, "raced": racing <= holds,
+        "followed": _looks(),
+    }  # fmt: skip
+    wrong = tuple(f"not {name.replace('_', ' ')}" for name, one in right.items() if not one)
+    found, measured = f"{racing} of {holds} in a race", {**right, "racing": [racing, holds]}
+    return Audit("randomness", "release and ledger", "spent, then drawn", found, wrong, measured=measured)
 
 
 _EXACT = Exact(0.0, Sensitivity(l1=1.0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
@@ -26,7 +26,6 @@ from discreet.audit.pipeline import (
     Choice,
     Draw,
     Numbers,
-    Refusal,
     Script,
     largest_loss,
     loss_between,
@@ -34,6 +33,7 @@ from discreet.audit.pipeline import (
     scripted,
     shown,
 )
+from discreet.audit.report import Audit, Refusal
 from discreet.audit.statistical import audit_draws
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
-    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "QuestionAudit", "judged", "SOURCES",
-    "Source", "as_source", "attack_world", "world_questions",
+    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "judged",
+    "SOURCES", "Source", "as_source", "attack_world", "world_questions",
 ]  # fmt: skip
 
 
@@ -351,48 +351,6 @@ _SLACK = 1 + 1e-9
 
 
 @dataclass(frozen=True)
-class QuestionAudit:
-    """One question in one world.
-
-    Attributes
-    ----------
-    question
-        Its name.
-    charged
-        What the ledger recorded.
-    reached
-        The largest loss, as a share of the charge; for choices by exponential weights, the range by which their scores
-        move, which is lost on some data if not on these.
-    change, declared
-        The largest ℓ₁ change of the exact value between neighbours, and the ℓ₁ sensitivity on record; None for
-        choices.
-    certified
-        What draws on the worst pair certify, as a share of the charge; None where none were made.
-    findings
-        What is wrong.
-    """
-
-    question: str
-    charged: Guarantee | None
-    reached: float
-    change: float | None
-    declared: float | None
-    certified: float | None
-    findings: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        charged = None if self.charged is None else self.charged.to_dict()
-        reached = self.reached if math.isfinite(self.reached) else None
-        return {**vars(self), "charged": charged, "reached": reached, "findings": list(self.findings)}
-
-
-@dataclass(frozen=True)
 class AnswerOnTable:
     """A question's answer on one table: what was told, with which draws, what it cost, and what went wrong."""
 
@@ -411,7 +369,7 @@ def judged(
     expected: Mapping[int, Sequence[Fraction]] = MappingProxyType({}),
     draws: int = 0,
     confidence: float = 0.999,
-) -> QuestionAudit:
+) -> Audit:
     """Everything that tells neighbours apart by more than what was charged.
 
     Parameters
@@ -431,16 +389,17 @@ def judged(
     findings = dict.fromkeys(finding for answer in answers for finding in answer.findings)
     findings |= dict.fromkeys(_differences(answers))
     if findings or first.charged is None or first.sensitivity is None:
-        return QuestionAudit(name, first.charged, math.inf, None, None, None, tuple(findings))
+        return _judgement(name, first.charged, math.inf, None, None, None, findings)
     if any(_places(answers[place].draws) != list(value) for place, value in expected.items()):
         findings["the exact value is not the one that its rows give"] = None
     changes = [_changes(answers[a].draws, answers[b].draws) for a, b in pairs]
     findings |= dict.fromkeys(_excesses(changes, first.sensitivity))
     worst = _worst_pairs(pairs, changes, first.draws, first.charged)
     losses = largest_loss([loss_between(first.charged, answers[a].draws, answers[b].draws) for a, b in worst])
+    reached = losses.reached or 0.0
     if not losses.passed:
-        findings[f"{100 * losses.tightness:.4g} % of the charge is lost"] = None
-    reached = losses.tightness
+        findings[f"{100 * reached:.4g} % of the charge is lost"] = None
+    # Choices by exponential weights: what their scores move by is lost on some data, if not on these.
     if isinstance(first.charged, PureDP):
         scores = max((_scores(answers[a], answers[b]) for a, b in pairs), default=0.0) / first.charged.epsilon
         reached = max(reached, scores)
@@ -454,7 +413,22 @@ def judged(
             findings[f"draws certify {100 * certified:.4g} % of the charge"] = None
     measured = float(max((sum(change) for change in changes), default=Fraction(0))) if changes[0] else None
     declared = first.sensitivity.l1 if measured is not None else None
-    return QuestionAudit(name, first.charged, reached, measured, declared, certified, tuple(findings))
+    return _judgement(name, first.charged, reached, measured, declared, certified, findings)
+
+
+def _judgement(
+    name: str, charged: Guarantee | None, reached: float, change: float | None, declared: float | None,
+    certified: float | None, findings: Iterable[str],
+) -> Audit:  # fmt: skip
+    """An audit of one question: what the ledger recorded, the largest loss as a share of it, the largest ℓ₁ change of
+    the exact value beside the sensitivity on record (none for choices), and what draws on the worst pair certify.
+    """
+    moved = "" if change is None else f"moves {change:.4g} of {declared:.4g} declared; "
+    drawn = "" if certified is None else f", {100 * certified:.0f} % certified by draws"
+    shows = f"; a fault above {max(0.1, 100 * (1 / reached - 1)):.2g} % would show" if reached else ""
+    found = "" if findings else f"{moved}{100 * reached:.1f} % of {charged} lost{drawn}{shows}"
+    measured = {"charged": charged, "change": change, "declared": declared, "certified": certified}
+    return Audit("plan", name, str(charged), found, tuple(findings), reached, measured)
 
 
 def _differences(answers: Sequence[AnswerOnTable]) -> Iterator[str]:
@@ -536,7 +510,8 @@ def _certified(charged: Guarantee, here: Sequence[Draw], there: Sequence[Draw], 
         columns = [np.asarray(draw.law.sample(draws)).reshape(draws, -1) for draw in side if isinstance(draw, Numbers)]
         sides.append(np.concatenate(columns, axis=1))
     audit = audit_draws(sides[0], sides[1], charged, confidence=confidence)
-    return audit.reached if audit.passed else max(audit.reached, 1 + 1e-9)
+    reached = audit.reached or 0.0
+    return reached if audit.passed else max(reached, 1 + 1e-9)
 
 
 # ---- Session attacks: every question of a session, one after another on one ledger, in a generated world.
@@ -646,7 +621,7 @@ _ENOUGH: dict[type[Guarantee], Guarantee] = {
 
 def attack_world(
     world: GeneratedWorld, *, draws: int = 0, confidence: float = 0.999, every: int = 1
-) -> Iterator[QuestionAudit]:
+) -> Iterator[Audit]:
     """Ask every question on every table of a world, and compare neighbours.
 
     Parameters
@@ -668,7 +643,7 @@ def attack_world(
         own, some = [answer[name] for answer in answers], draws if (place + len(world.name)) % every == 0 else 0
         yield judged(name, own, world.pairs, expected=_expected(world, name), draws=some, confidence=confidence)
     if refused is not None:
-        yield QuestionAudit("a row that the schema refuses", None, 0.0, None, None, None, refused)
+        yield _judgement("a row that the schema refuses", None, 0.0, None, None, None, refused)
 
 
 def _expected(world: GeneratedWorld, name: str) -> dict[int, list[Fraction]]:

@@ -36,7 +36,7 @@ from unittest.mock import patch
 import numpy as np
 
 from discreet.audit.pipeline import Draw, Script, scripted, shown
-from discreet.audit.report import Compared, Recomputed, recomputed
+from discreet.audit.report import Audit, Compared, recomputed
 from discreet.audit.session_pipelines import COLUMNS, LIMITS, corner_world, every_question, table_of
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
@@ -63,7 +63,7 @@ _MORE = (2, 5, 10, 11, 20, 50, 101, 200, 500, 999)
 """Of a deep run, too."""
 
 
-def audit_written(kind: str, *, runs: bool, deep: bool = False) -> Recomputed:
+def audit_written(kind: str, runs: bool, deep: bool = False) -> Audit:
     """Compare everything that is told of data sets that differ, under chosen noise.
 
     Parameters
@@ -79,7 +79,7 @@ def audit_written(kind: str, *, runs: bool, deep: bool = False) -> Recomputed:
     parts: list[Callable[[], Iterator[Compared]]] = [partial(_runs if runs else _sessions, kind, sizes)]
     if not runs and kind == "rows":
         parts += [_refusals, _odd_values]
-    return recomputed(f"what {'plans' if runs else 'sessions'} tell of {kind}", parts)
+    return recomputed(f"what {'plans' if runs else 'sessions'} tell of {kind}", parts, "told")
 
 
 # ---- the same for all data -------------------------------------------------------------------------------------------
@@ -606,7 +606,7 @@ _ERRORS: tuple[Callable[[], Exception], ...] = (
 _ENOUGH_OF_EACH = {GaussianDP: GaussianDP(50.0), PureDP: PureDP(500.0), ApproxDP: ApproxDP(500.0, 0.9)}
 
 
-def audit_failures(deep: bool = False, *, asks: Collection[str] | None = None) -> Recomputed:
+def audit_failures(deep: bool = False, *, asks: Collection[str] | None = None) -> Audit:
     """Let every draw and every read of every question fail, and ask again.
 
     Examples
@@ -618,7 +618,7 @@ def audit_failures(deep: bool = False, *, asks: Collection[str] | None = None) -
     asked = every_question(schema)
     some = {name: question for name, question in asked.items() if asks is None or name in asks}
     parts = [partial(_failing, name, question, deep) for name, question in some.items()]
-    return recomputed("errors at every draw and read", parts)
+    return recomputed("errors at every draw and read", parts, "told")
 
 
 @contextmanager

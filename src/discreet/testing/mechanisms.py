@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.exact_losses import ExactAudit, audit_exactly
+from discreet.audit.exact_losses import audit_exactly
+from discreet.audit.report import Audit
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
@@ -120,11 +121,12 @@ def check_mechanism(
     """
     _check_manners(mechanism, sensitivity, truths[0])
     audit = _check_claims(mechanism, sensitivity, truths)
-    require(not tight or audit.tightness >= 0.99, f"{mechanism}: only {audit.tightness:.4f} of the claim is reached")
+    reached = audit.reached or 0.0
+    require(not tight or reached >= 0.99, f"{mechanism}: only {reached:.4f} of the claim is reached")
     for truth in truths:
         check_sampler(mechanism.law(truth), draws, rng=rng)
         _check_interval(mechanism, truth, draws // 10, rng)
-    return MechanismReport(audit.claimed_epsilon, audit.found_epsilon, audit.tightness, draws * len(truths))
+    return MechanismReport(audit["claimed_epsilon"], audit["found_epsilon"], reached, draws * len(truths))
 
 
 def _check_manners(mechanism: Mechanism, sensitivity: Sensitivity, truth: float) -> None:
@@ -149,7 +151,7 @@ def _check_manners(mechanism: Mechanism, sensitivity: Sensitivity, truth: float)
     require(mechanism.profile(sensitivity).within(own), f"{mechanism}: claims {own}, which its profile does not give")
 
 
-def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequence[float]) -> ExactAudit:
+def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequence[float]) -> Audit:
     audit = audit_exactly(mechanism, sensitivity, truths=truths)
     require(audit.passed, f"{mechanism}: more is lost than claimed\n{audit}")
     return audit
