@@ -24,12 +24,14 @@ from discreet.core.door import Allowance
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import balance
 from discreet.core.noise import sampler
+from discreet.core.protection import Neighbours
 from discreet.core.rows import expressions, keep, snapshot
 from discreet.core.rows.read import Dataset
 from discreet.core.schema import Bounds, Related, Schema
 from discreet.mechanisms.laplace import Laplace
 from discreet.plans.planner import Planner
 from discreet.questions import asked
+from discreet.questions.tables.margins import Margins
 from tests.planted_faults import everywhere
 
 pytestmark = pytest.mark.xdist_group("pipelines")
@@ -184,6 +186,18 @@ def test_every_pipeline_is_in_a_report(monkeypatch):
     parts = [part for part in audit_run.part_names() if part.startswith("pipelines of")]
     lines = [line.name for part in parts for line in audit_run._part(part, False)[1]]
     assert sorted(lines) == sorted(pipeline.name for pipeline in pipelines())
+
+
+def test_margins_of_a_replaced_row_at_the_price_of_an_added_one_are_found():
+    """For any question: what a replaced unit takes away counts beside what it brings."""
+    original = Margins.sensitivity
+    cheap = lambda self, neighbours, **facts: original(self, Neighbours.ADD_REMOVE, **facts)  # noqa: E731
+    names = ("question.tables, a person replaced", "question.tables, mean_of, a row replaced")
+    asked = [one for one in session_pipelines.question_pipelines(replaced=True) if one.name in names]
+    assert [audit_pipeline(one, scripts=1, pairs=2).passed for one in asked] == [True, True]
+    with patch.object(Margins, "sensitivity", cheap):
+        asked = [one for one in session_pipelines.question_pipelines(replaced=True) if one.name in names]
+        assert [audit_pipeline(one, scripts=1, pairs=2).passed for one in asked] == [False, False]
 
 
 # ---- failures, ids, parameters, threads, growing data, wide declarations ---------------------------------------------

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -340,6 +341,7 @@ PIPELINES: dict[str, Callable[[], Iterator[Pipeline]]] = {
     "sessions": session_pipelines,
     "models": model_pipelines,
     "questions": question_pipelines,
+    "questions, replaced": partial(question_pipelines, replaced=True),
     "formulas": transform_pipelines,
     "joins": join_pipelines,
     "profiles": profile_pipelines,

@@ -6,13 +6,14 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 from discreet.audit.pipeline import Pipeline, World, row_world, unit_world
+from discreet.audit.report import refused
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.protection import Neighbours
+from discreet.core.protection import Fact, Neighbours
 from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, PrivateLabels, Related, Schema
 from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
 from discreet.plans.declarations import Formula
@@ -72,33 +73,15 @@ def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
 
 
 def session_pipelines() -> Iterator[Pipeline]:
-    """Questions about rows and about people, under both neighbour relations, in every currency."""
+    """What questions themselves do not suggest: sequences, several questions, lists of labels, steps of omission."""
     rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
-    for name, ask in {**_questions(), **_tests(), **_comparisons()}.items():
-        yield _asked(f"{name}, one row", ask, ROWS, rows, quick=name in _QUICK_ROWS)
-    for name, ask in {**_questions(), **_of_units(), **_comparisons(partitions=10)}.items():
-        yield _asked(f"{name}, one person", ask, PEOPLE, people, quick=name in _QUICK)
     yield from _clusters(rows)
     yield from _groups(rows, people)
-    yield from _left_out(rows, people)
-    yield from _margins(rows, people)
     yield from _running_totals(rows, people)
     yield from _regressions(rows, people)
-    yield from _replaced()
-    yield from _currencies(people)
+    yield _noise_aware(people)
+    yield _several(people)
     yield from _omitting()
-
-
-_LOOSE = ("quantile", "median", "mode", "compare_means", "compare_arms")
-"""Methods whose charge no neighbours reach: choices have a normaliser, partitions need more units than a world has."""
-
-
-_QUICK_ROWS = ("count by arm", "sum", "proportion", "quantile", "histogram", "mode", "goodness_of_fit", "compare_means")
-_QUICK = (
-    "sum by arm", "mean by arm, with spread", "mean by arm, weighted", "quantile by arm", "sum of units",
-    "compare_means, noise_aware",
-)  # fmt: skip
-"""Questions about rows and about units that are asked in short audits too."""
 
 
 def _asked(
@@ -107,18 +90,8 @@ def _asked(
     def run(table: Any, ledger: Ledger) -> Any:
         return ask(Session(table_of(table, schema), schema, ledger=ledger), spent)
 
-    method = name.split(",")[0].split(" ")[0]
-    close = tight and method not in _LOOSE
-    covers = (f"Session.{method}", *_ALSO.get(method, ()))
-    return Pipeline(f"session.{name}", run, world, spent, covers, tight=close, repeats=True, **options)
-
-
-_ALSO = {
-    "covariance_matrix": ("CovariancesInParts",),
-    "regression": ("RegressionMoments", "MomentBoxes", "MomentProducts"),
-    "logistic_regression": ("LogisticMoments",),
-}
-"""Statistics that only these questions measure."""
+    covers = (f"Session.{name.split(',')[0].split(' ')[0]}",)
+    return Pipeline(f"session.{name}", run, world, spent, covers, tight=tight, repeats=True, **options)
 
 
 def _clusters(rows: World) -> Iterator[Pipeline]:
@@ -148,47 +121,6 @@ def _groups(rows: World, people: World) -> Iterator[Pipeline]:
 
             asked = _asked(f"groups, {method}, one {name}", ask, facts, world, spent, tight=name == "row")
             yield replace(asked, covers=("Session.common_labels", rule))
-
-
-def _left_out(rows: World, people: World) -> Iterator[Pipeline]:
-    """Rows that limits and missing values leave out; the one without values is dropped here."""
-    columns: dict[str, Bounds | Categories] = {"arm": Categories(["A", "B", "C"]), "x": Bounds(0, 2, grid=1)}
-
-    def ask(session: Session, spent: Guarantee) -> Any:
-        return session.dropped_rows(spent, columns="x", by="arm", name="r")
-
-    def most_two(session: Session, spent: Guarantee) -> Any:
-        return session.dropped_rows(spent, columns="x", contribution=Contribution(total=2), most_rows=2, name="r")
-
-    dropping = Schema(columns=columns, unit=PEOPLE.unit)
-    yield _asked("dropped_rows, one row", ask, Schema(columns=columns), rows)
-    yield _asked("dropped_rows, one person", ask, dropping, people, quick=False)
-    yield _asked("dropped_rows, two rows of a person", most_two, dropping, people)
-    replaced = Schema(columns=columns, unit=PEOPLE.unit, neighbours=Neighbours.REPLACE_ONE, size=2)
-    world = unit_world(UNITS, most=2, neighbours=Neighbours.REPLACE_ONE)
-    yield _asked(
-        "dropped_rows, a person replaced", most_two, replaced, world, GaussianDP(1.0), tight=False, quick=False
-    )
-
-
-def _margins(rows: World, people: World) -> Iterator[Pipeline]:
-    """Several tables at once, and means by cell; the number of rows is public where one is replaced."""
-    spent, one = GaussianDP(1.0), Neighbours.REPLACE_ONE
-
-    def tables(session: Session, spent: Guarantee, mean_of: str | None = None) -> Any:
-        return session.tables([["arm"], ["arm", "half"]], spent, mean_of=mean_of, name="r")
-
-    def means(session: Session, spent: Guarantee) -> Any:
-        return tables(session, spent, "y")
-
-    schema = Schema(columns=COLUMNS, neighbours=one, size=3)
-    replaced = row_world(RECORDS, most=3, neighbours=one)
-    yield _asked("tables, pure, one row", tables, ROWS, rows)
-    yield _asked("tables with means, pure, a row replaced", means, schema, replaced, tight=False, quick=False)
-    for name, ask in (("tables", tables), ("tables with means", means)):
-        yield _asked(f"{name}, one row", ask, ROWS, rows, spent)
-        yield _asked(f"{name}, one person", ask, PEOPLE, people, spent, tight=False, quick=False)
-        yield _asked(f"{name}, a row replaced", ask, schema, replaced, spent, quick=False)
 
 
 def _running_totals(rows: World, people: World) -> Iterator[Pipeline]:
@@ -232,116 +164,29 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
     yield _asked("regression, smaller models, a row replaced", smaller, replaced, world, tight=False)
 
 
-def _questions(request: str | None = "r") -> dict[str, Ask]:
-    """By the name of the method, and what else it is given."""
-    return {
-        "count": lambda s, g: s.count(g, name=request),
-        "count by arm": lambda s, g: s.count(g, by="arm", name=request),
-        "sum": lambda s, g: s.sum("x", g, name=request),
-        "sum by arm": lambda s, g: s.sum("y", g, by="arm", name=request),
-        "mean": lambda s, g: s.mean("x", g, name=request),
-        "mean by arm, with spread": lambda s, g: s.mean("x", g, by="arm", variance=True, name=request),
-        "proportion": lambda s, g: s.proportion("arm", "A", g, name=request),
-        "proportion by half": lambda s, g: s.proportion("arm", "A", g, by="half", name=request),
-        "variance": lambda s, g: s.variance("y", g, name=request),
-        "std": lambda s, g: s.std("y", g, name=request),
-        "median": lambda s, g: s.median("x", g, name=request),
-        "covariance_matrix": lambda s, g: s.covariance_matrix(["x", "y"], g, name=request),
-        "regression": lambda s, g: s.regression("y", ["x", "arm"], g, name=request),
-        "logistic_regression": lambda s, g: s.logistic_regression("half", ["x", "arm"], g, name=request),
-        "logistic_regression, labels": lambda s, g: s.logistic_regression("half", "arm", g, name=request),
-        "quantile": lambda s, g: s.quantile("x", 0.5, g, name=request),
-        "quantile by arm": lambda s, g: s.quantile("x", [0.25, 0.75], g, by="arm", name=request),
-        "quantile, recursive": lambda s, g: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, name=request),
-        "quantile, with interval": lambda s, g: s.quantile("x", 0.5, g, interval=0.9, name=request),
-        "histogram": lambda s, g: s.histogram("x", g, edges=[0, 1, 2], name=request),
-        "table": lambda s, g: s.table(["arm"], g, name=request),
-        "mode": lambda s, g: s.mode("arm", g, name=request),
-    }
+def _noise_aware(people: World) -> Pipeline:
+    """Means of two arms from partitions of units that an id tells apart; a world has too few for a tight charge."""
+
+    def ask(session: Session, spent: Guarantee) -> Any:
+        return session.compare_means("x", by="half", guarantee=spent, method="noise_aware", partitions=10, name="r")
+
+    return _asked("compare_means, noise_aware, one person", ask, PEOPLE, people, tight=False)
 
 
-def _of_units() -> dict[str, Ask]:
-    """Sums per unit in place of rows, all rows with weights, and other limits."""
-    sums, three = Bounds(0, 3, grid=1), Contribution(total=3)
-    return {
-        "sum of units": lambda s, g: s.sum("x", g, unit_sum=sums, name="r"),
-        "sum of units by arm": lambda s, g: s.sum("x", g, by="arm", unit_sum=sums, name="r"),
-        "mean of units": lambda s, g: s.mean("x", g, unit_sum=sums, variance=True, name="r"),
-        "mean, weighted": lambda s, g: s.mean("x", g, all_rows=True, contribution=three, name="r"),
-        "mean by arm, weighted": lambda s, g: s.mean("x", g, by="arm", variance=True, all_rows=True, name="r"),
-        "proportion, weighted": lambda s, g: s.proportion("arm", "A", g, all_rows=True, name="r"),
-        "quantile of units": lambda s, g: s.quantile("x", 0.5, g, unit_sum=sums, name="r"),
-        "count by arm, three rows in all": lambda s, g: s.count(g, by="arm", contribution=three, name="r"),
-    }
+def _several(people: World) -> Pipeline:
+    """A session that asks several things, each for a share."""
 
-
-def _tests() -> dict[str, Ask]:
-    """Tests: a table, and conclusions from it."""
-    return {
-        "goodness_of_fit": lambda s, g: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, name="r"),
-        "homogeneity": lambda s, g: s.homogeneity("arm", "half", g, name="r"),
-        "independence": lambda s, g: s.independence(["arm", "half"], g, name="r"),
-        "rank_test": lambda s, g: s.rank_test("x", "arm", g, edges=[0, 1, 2], name="r"),
-        "kolmogorov_smirnov": lambda s, g: s.kolmogorov_smirnov("y", "half", g, bins=2, name="r"),
-        "rank_correlation": lambda s, g: s.rank_correlation(["x", "half"], g, bins={"x": [0, 1, 2]}, name="r"),
-        "signed_rank": lambda s, g: s.signed_rank("x", 1, g, name="r"),
-        "signed_rank, signs": lambda s, g: s.signed_rank("x", "y", g, method="signs", name="r"),
-    }
-
-
-def _comparisons(**options: Any) -> dict[str, Ask]:
-    """Means of two arms: directly, and (for units that an id tells apart) from partitions."""
-    asked: dict[str, Ask] = {
-        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, name="r"),
-        "compare_arms": lambda s, g: s.compare_arms("x", by="arm", guarantee=g, name="r"),
-    }
-    if options:
-        asked["compare_means, noise_aware"] = lambda s, g: s.compare_means(
-            "x", by="half", guarantee=g, method="noise_aware", name="r", **options
-        )
-    return asked
-
-
-def _replaced() -> Iterator[Pipeline]:
-    """One of three rows, or of two people, replaced: sizes are public."""
-    one = Neighbours.REPLACE_ONE
-    schema = Schema(columns=COLUMNS, neighbours=one, size=3)
-    world = row_world(RECORDS, most=3, neighbours=one)
-    asked = {
-        **_questions(),
-        "compare_means": lambda s, g: s.compare_means("x", by="half", guarantee=g, arm="private", name="r"),
-    }
-    for name, ask in asked.items():  # the number of rows is public, so that nothing moves their count
-        quick = name in ("mean", "covariance_matrix")
-        yield _asked(f"{name}, a row replaced", ask, schema, world, tight=name != "count", quick=quick)
-    schema = Schema(columns=COLUMNS, neighbours=one, size=2, unit=PEOPLE.unit)
-    world = unit_world(UNITS, most=2, neighbours=one)
-    for name in ("count", "sum by arm", "mean", "table", "quantile"):
-        yield _asked(f"{name}, a person replaced", _questions()[name], schema, world, tight=False, quick=False)
-    weighted = _of_units()["mean by arm, weighted"]
-    yield _asked("mean, weighted, a person replaced", weighted, schema, world, GaussianDP(1.0), tight=False)
-
-
-def _currencies(people: World) -> Iterator[Pipeline]:
-    """The same in guarantees that are met by normal noise, and a session that asks several things."""
-    for spent in (GaussianDP(1.0), ApproxDP(1.0, 0.01), ZeroConcentratedDP(0.5)):
-        for name in ("sum by arm", "mode"):
-            kind = type(spent).__name__
-            yield _asked(
-                f"{name}, one person, {kind}", _questions()[name], PEOPLE, people, spent, tight=False, quick=False
-            )
-
-    def several(session: Session, whole: Guarantee) -> Any:
+    def ask(session: Session, whole: Guarantee) -> Any:
         shares = whole.split(4)
-        asked = ("count", "sum by arm", "quantile", "table")
-        return [_questions(None)[name](session, share) for name, share in zip(asked, shares, strict=True)]
+        return [
+            session.count(shares[0], name="count"),
+            session.sum("y", shares[1], by="arm", name="sum"),
+            session.quantile("x", 0.5, shares[2], name="quantile"),
+            session.table(["arm"], shares[3], name="table"),
+        ]
 
-    def run(table: Any, ledger: Ledger) -> Any:
-        return several(Session(table_of(table, PEOPLE), PEOPLE, ledger=ledger), ONE)
-
-    yield Pipeline(
-        "session, four questions, one person", run, people, ONE, ("Session", "Ledger"), tight=False, quick=False
-    )
+    asked = _asked("four questions, one person", ask, PEOPLE, people, tight=False, quick=False)
+    return replace(asked, covers=("Session", "Ledger"))
 
 
 def _omitting() -> Iterator[Pipeline]:
@@ -354,7 +199,11 @@ def _omitting() -> Iterator[Pipeline]:
         "suppressed": OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 2)), columns=("x",)),
         "suppressed by far": OutlierSuppression(0.3, 0.45, wide, columns=("x",)),
     }
-    asked: dict[str, Ask] = {"count": _questions()["count"], "sum": _questions()["sum"], "mode": _questions()["mode"]}
+    asked: dict[str, Ask] = {
+        "count": lambda s, g: s.count(g, name="r"),
+        "sum": lambda s, g: s.sum("x", g, name="r"),
+        "mode": lambda s, g: s.mode("arm", g, name="r"),
+    }
     for (how, step), (name, ask) in product(steps.items(), asked.items()):
         behind = lambda s, g, step=step, ask=ask: ask(s.omitting(step), g)  # noqa: E731
         tight = isinstance(step, PoissonSample) and name != "mode"
@@ -545,10 +394,12 @@ def _given(name: str, schema: Schema) -> Iterator[Any]:
     yield from fitting.get(name, ())
 
 
-# ---- Question pipelines: every question about people, made from the question itself, on people at every corner.
+# ---- Question pipelines: every question, made from the question itself, about people and rows at every corner.
 #
-# A question that is listed is audited: nobody has to write a pipeline for it. The people hold more rows and groups than
-# their limits allow, at every corner of the columns and beyond, alone and beside others.
+# A question that is listed is audited: nobody has to write a pipeline for it. People hold more rows and groups than
+# their limits allow, at every corner of the columns and beyond, alone and beside others; they are added or replaced.
+# Each setting that a question leaves off is switched on once. A sensitivity differs by relation and by norm, so both
+# relations are asked with pure guarantees (ℓ₁) and with those that normal noise meets (ℓ₂).
 
 
 Row = dict[str, Any]
@@ -559,39 +410,107 @@ def _row_of_half(arm: Any, x: Any, y: Any, half: Any) -> Row:
 
 
 _CORNERS = [(x, y, half) for half in ("L", "R") for x in (99.0, -99.0) for y in (9.0, -9.0)]
-_OVER = [[_row_of_half(arm, *corner) for arm in ("A", "B", "C") for _ in range(3)] for corner in _CORNERS[:4]]
+_OVER = [[_row_of_half(arm, *corner) for arm in ("A", "B", "C") for _ in range(3)] for corner in _CORNERS]
 _ALONE = [UNITS[0], _OVER[0], _OVER[3]]
 _BESIDE = [_OVER[1], UNITS[4], [_row_of_half("C", *_CORNERS[6])]]
 """Those whom a short run adds: over all limits at opposite corners, with gaps and unknown labels, alone in a group."""
 _BASE = [[_row_of_half("A", 2.0, -1.0, "R")], [_row_of_half("B", 0.0, 1.0, "L")], [_row_of_half("C", 1.0, 0.0, "R")]]
+_OPPOSITE = ((0, 7), (5, 2), (8, 9), (0, 3), (10, 6), (8, 11))
+"""Who replaces whom in a short run: everything that both have changes, or numbers, labels or gaps alone."""
 
 
 def corner_world() -> World:
     """Each of many people alone, and beside three others."""
-    others = [*UNITS, *_OVER, *([_row_of_half("C", *corner)] for corner in _CORNERS)]
+    others = [*UNITS, *_OVER[:4], *([_row_of_half("C", *corner)] for corner in _CORNERS)]
     tables: list[list[list[Row]]] = [[], _BASE]
     pairs = []
     added = [(0, one) for one in _ALONE] + [(1, one) for one in _BESIDE]
     for place, person in (*added, *((place, one) for one in others for place in (0, 1) if (place, one) not in added)):
         pairs.append((place, len(tables)))
         tables.append([*tables[place], person])
-    numbered = tuple([{"person": place, **row} for place, rows in enumerate(table) for row in rows] for table in tables)
-    return World(numbered, tuple(pairs), unit="person")
+    return World(tuple(map(_numbered, tables)), tuple(pairs), unit="person")
 
 
-def question_pipelines() -> Iterator[Pipeline]:
-    """One of each question, of people where it can be asked about people."""
-    schema = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
-    unlisted = replace(schema, columns={**COLUMNS, "arm": PrivateLabels()})
-    world, size = corner_world(), 0.5 + secrets.randbits(53) * 2.0**-53
+def replaced_world() -> World:
+    """Three people and a fourth, whom another one replaces."""
+    fourth = [*_OVER, UNITS[0], [_row_of_half("C", -99.0, -9.0, "R")], UNITS[4], [_row_of_half("A", 99.0, 9.0, "L")]]
+    pairs = [*_OPPOSITE, *(pair for pair in combinations(range(len(fourth)), 2) if pair not in _OPPOSITE)]
+    tables = tuple(_numbered([*_BASE, person]) for person in fourth)
+    return World(tables, tuple(pairs), Neighbours.REPLACE_ONE, "person")
+
+
+def _numbered(people: Sequence[Sequence[Row]]) -> list[Row]:
+    return [{"person": place, **row} for place, rows in enumerate(people) for row in rows]
+
+
+_DROPPING: dict[str, Any] = {
+    "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"), "x": Bounds(0, 2, grid=1),
+    "y": Bounds(-1, 1, grid=0.5), "half": Categories(["L", "R"], nulls="drop", unknown="drop"),
+}  # fmt: skip
+"""Columns that drop what they cannot read, so that a row which is replaced may also go."""
+
+
+def question_pipelines(replaced: bool = False) -> Iterator[Pipeline]:
+    """Each question of people and of rows, who are added or replaced, with first settings and with each other one."""
+    world = replaced_world() if replaced else corner_world()
     # Numbers that nobody chose, with all of their bits: a scale that is rounded is too small half of the time.
-    any_of = PureDP(size), GaussianDP(size), ApproxDP(size, 0.01)
-    for ask, question in {**every_question(unlisted, any_of), **every_question(schema, any_of)}.items():
+    size = 0.5 + secrets.randbits(53) * 2.0**-53
+    pure, normal, some = PureDP(size), GaussianDP(size), ApproxDP(size, 0.01)
+    known: dict[str, Any] = {"neighbours": Neighbours.REPLACE_ONE, "size": 4} if replaced else {}
+    people = Schema(columns=COLUMNS, unit=PEOPLE.unit, **known)
+    rows = Schema(columns=_DROPPING, **known)
+    who = "replaced" if replaced else "added"
+    yield from _pipelines_of(people, (pure, normal, some), world, f"a person {who}", first=True, more=True)
+    yield from _pipelines_of(people, (normal, some), world, f"a person {who}, other noise")
+    kinds = (pure, normal, some) if replaced else (ZeroConcentratedDP(size), some, pure)
+    yield from _pipelines_of(rows, kinds, world, f"a row {who}", more=replaced)
+
+
+def _pipelines_of(
+    schema: Schema,
+    guarantees: Sequence[Guarantee],
+    world: World,
+    words: str,
+    *,
+    first: bool = False,
+    more: bool = False,
+) -> Iterator[Pipeline]:
+    """Questions with their first settings, on many pairs where these are the ``first``; ``more`` switches others on."""
+    unlisted = replace(schema, columns={**schema.columns, "arm": PrivateLabels()})
+    questions = {**every_question(unlisted, guarantees), **every_question(schema, guarantees)}
+    for ask, question in questions.items():
         own = world if question.schema.unit.column is not None else _of_rows(world)
-        words = "one person" if question.schema.unit.column is not None else "one row"
-        covers = (f"Session.{ask}",)
-        run = partial(_run, question)
-        yield Pipeline(f"question.{ask}, {words}", run, own, question.guarantee, covers, tight=False, repeats=True)
+        for setting, one in [("", question), *(_switched(question) if more else ())]:
+            if _public_alike(one, world):
+                name = f"question.{ask}, {f'{setting}, ' if setting else ''}{words}"
+                run, covers = partial(_run, one), (f"Session.{ask}", *_measured_alone(one))
+                quick = first and not setting
+                yield Pipeline(name, run, own, one.guarantee, covers, tight=False, repeats=True, quick=quick)
+
+
+def _switched(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
+    """The question with one setting more: those that are off are on, and limits or methods are others."""
+    names, seen = {*question.schema.columns}, set[str]()
+    for name, other in variants(question):
+        value = getattr(question, name)
+        listed = {value} if isinstance(value, str) else {*map(str, value)} if isinstance(value, tuple | list) else set()
+        # A later period needs the earlier ones: `session_pipelines` asks for all of them.
+        new = name not in (*seen, *PLANNED_ONLY, "guarantee", "spread") and other.first_period() == other
+        if new and not listed & names and not refused(partial(other.claim, None)):
+            seen.add(name)
+            yield name, other
+
+
+def _public_alike(question: Question[Any], world: World) -> bool:
+    """Whether neighbours have the same public facts: an arm that is public stays, and these people change theirs."""
+    facts = question.claim(None).protection.public
+    return world.neighbours is Neighbours.ADD_REMOVE or Fact.ARM not in facts
+
+
+def _measured_alone(question: Question[Any]) -> tuple[str, ...]:
+    """The statistic that a question measures."""
+    measured = getattr(question, "measurement", None)
+    return () if measured is None else (type(measured.statistic).__name__,)
 
 
 def _run(question: Question[Any], table: Any, ledger: Ledger) -> Any:
@@ -641,17 +560,8 @@ def transform_pipelines() -> Iterator[Pipeline]:
     }
     for words, (schema, world) in worlds.items():
         for name, ask in _ASKED_OF_FORMULAS.items():
-            yield _transformed_pipeline(
-                f"{name}, {words}", ask, schema, world, quick=name in ("count", "mean", "usable_values")
-            )
-
-
-def _transformed_pipeline(name: str, ask: Ask, schema: Schema, world: World, *, quick: bool) -> Pipeline:
-    def run(table: Any, ledger: Ledger) -> Any:
-        return ask(Session(table_of(table, schema), schema, ledger=ledger), ONE)
-
-    covers = (f"Session.{name.split(',')[0]}",)
-    return Pipeline(f"transformed.{name}", run, world, ONE, covers, tight=False, repeats=True, quick=quick)
+            quick = name in ("count", "mean", "usable_values")
+            yield _asked(f"{name} of formulas, {words}", ask, schema, world, tight=False, quick=quick)
 
 
 # ---- Join pipelines: questions about two tables of the same people, on neighbours that differ in both.
@@ -724,43 +634,20 @@ def _joined_pipeline(title: str, name: str, ask: Ask, schema: Schema, world: Wor
 # ---- Profile pipelines: profiles of undeclared columns, and distinct labels, on worlds of a few rows or units.
 
 
-_COLUMNS: dict[str, Any] = {"arm": PrivateLabels(), "half": Categories(["L", "R"], nulls="=L", unknown="=L")}
-_ROWS = Schema(columns=_COLUMNS)
-_PEOPLE = Schema(columns=_COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
-
-
 def profile_pipelines() -> Iterator[Pipeline]:
-    """One row, one person with several, and both replaced, in every currency."""
+    """Bounds and limits that are released first, and how many people there are."""
     rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
-    yield _profile_pipeline("profile, a first row", _profile, _ROWS, row_world(RECORDS, most=1), quick=True)
-    yield _profile_pipeline("profile, one row", _profile, _ROWS, rows)
-    yield _profile_pipeline("profile, one person", _profile, _PEOPLE, people)
-    for spent in (GaussianDP(1.0), ApproxDP(1.0, 0.01), ZeroConcentratedDP(0.5)):
-        yield _profile_pipeline(f"profile, one person, {type(spent).__name__}", _profile, _PEOPLE, people, spent)
-    for name, ask in (("distinct", _distinct), ("distinct by half", _by_half), ("distinct people", _distinct_units)):
-        if ask is not _distinct_units:
-            yield _profile_pipeline(f"{name}, one row", ask, _ROWS, rows, quick=True)
-        yield _profile_pipeline(f"{name}, one person", ask, _PEOPLE, people)
     private = Schema(columns={"x": PrivateBounds(0, 2, grid=1, epsilon=0.5)})
-    yield _profile_pipeline("mean with private bounds, one row", _mean, private, rows)
-    limit = PrivateLimit(total=2, epsilon=0.5)
-    limited = Schema(columns={}, unit=PrivacyUnit("person", contribution=limit))
-    yield _profile_pipeline("count with a private limit, one person", _count, limited, people)
+    limited = Schema(columns={}, unit=PrivacyUnit("person", contribution=PrivateLimit(total=2, epsilon=0.5)))
     one = Neighbours.REPLACE_ONE
-    replaced = replace(limited, neighbours=one, size=2)
-    yield _profile_pipeline(
-        "count with a private limit, a person replaced", _count, replaced, unit_world(UNITS, most=2, neighbours=one)
-    )
-    known = replace(_ROWS, neighbours=one, size=3), row_world(RECORDS, most=3, neighbours=one)
-    others = replace(_PEOPLE, neighbours=one, size=2), unit_world(UNITS, most=2, neighbours=one)
-    for schema, world in (known, others):
-        whose = "a row" if schema.unit.column is None else "a person"
-        yield _profile_pipeline(f"profile, {whose} replaced", _profile, schema, world)
-        yield _profile_pipeline(f"distinct by half, {whose} replaced", _by_half, schema, world)
-
-
-def _profile(session: Session, spent: Guarantee) -> Any:
-    return session.profile(spent, columns=["x", "arm"], name="r")
+    replaced, others = replace(limited, neighbours=one, size=2), unit_world(UNITS, most=2, neighbours=one)
+    for name, ask, schema, world in (
+        ("mean with private bounds, one row", _mean, private, rows),
+        ("count with a private limit, one person", _count, limited, people),
+        ("count with a private limit, a person replaced", _count, replaced, others),
+        ("distinct people, one person", _distinct_units, PEOPLE, people),
+    ):
+        yield _asked(name, ask, schema, world, tight=False)
 
 
 def _mean(session: Session, spent: Guarantee) -> Any:
@@ -773,31 +660,5 @@ def _count(session: Session, spent: Guarantee) -> Any:
     return session.count(spent.split(2)[0], name="r").measured
 
 
-def _distinct(session: Session, spent: Guarantee) -> Any:
-    return session.distinct("arm", spent, name="r")
-
-
-def _by_half(session: Session, spent: Guarantee) -> Any:
-    return session.distinct("arm", spent, by="half", name="r")
-
-
 def _distinct_units(session: Session, spent: Guarantee) -> Any:
     return session.distinct("person", spent, name="r")
-
-
-def _profile_pipeline(
-    name: str,
-    ask: Callable[[Session, Guarantee], Any],
-    schema: Schema,
-    world: World,
-    spent: Guarantee = ONE,
-    *,
-    quick: bool = False,
-) -> Pipeline:
-    def run(table: Any, ledger: Ledger) -> Any:
-        return ask(Session(table_of(table, schema), schema, ledger=ledger), spent)
-
-    method = name.split(",")[0].split(" ")[0]
-    return Pipeline(
-        f"session.{name}", run, world, spent, (f"Session.{method}",), tight=False, repeats=True, quick=quick
-    )
