@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
+from discreet import Bounds, Categories, Feature, PrivacyUnit, PureDP, Schema, Session
 from discreet.inference.two_sample import CensoredNormal
 from discreet.questions.comparison.compare import MeanComparison
 
@@ -50,12 +50,11 @@ def private_test(path: Path, partitions: int | None, method: str) -> MeanCompari
     """The whole comparison, from the file to the interval."""
     schema = Schema(
         columns={"click": Bounds(0, 1, grid=1), "arm": Categories(["control", "treatment"])},
-        unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)),
+        unit=PrivacyUnit("device"),
+        features={"clicks": Feature(of="click", take="sum", low=0, high=50), "arm": Feature(of="arm", take="min")},
     )
-    session = Session(path, schema, ledger=":memory:", budget=PureDP(1.0))
-    return session.compare_means(
-        "click", by="arm", guarantee=PureDP(1.0), partitions=partitions, method=method, unit_sum=Bounds(0, 50, grid=1)
-    )
+    session = Session(path, schema.per_unit(), ledger=":memory:", budget=PureDP(1.0))
+    return session.compare_means("clicks", by="arm", guarantee=PureDP(1.0), partitions=partitions, method=method)
 
 
 def metropolis(likelihood: CensoredNormal, steps: int) -> float:

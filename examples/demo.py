@@ -62,6 +62,16 @@ high = 40
 grid = 0.01
 nulls = 0
 
+[schema.features.spend]
+of = "spend"
+take = "sum"
+low = 0
+high = 60
+
+[schema.features.arm]
+of = "arm"
+take = "min"
+
 [[release]]
 name = "impressions"
 title = "Impressions"
@@ -92,7 +102,7 @@ title = "Mean spend of a device, by layout"
 ask = "mean"
 column = "spend"
 by = ["arm"]
-unit_sum = { low = 0, high = 60, grid = 0.01 }
+per_unit = true
 variance = true
 expected_rows = 33000
 weight = 4
@@ -103,7 +113,7 @@ title = "Does a device spend more under the new layout?"
 ask = "compare_means"
 column = "spend"
 by = "arm"
-unit_sum = { low = 0, high = 60, grid = 0.01 }
+per_unit = true
 spread = 5.0
 expected_rows = 33000
 weight = 3
@@ -114,7 +124,7 @@ title = "Quantiles of spend per device"
 ask = "quantile"
 column = "spend"
 probabilities = [0.5, 0.75, 0.9, 0.99]
-unit_sum = { low = 0, high = 60, grid = 0.01 }
+per_unit = true
 recursive = true
 weight = 2
 

@@ -3,6 +3,7 @@
 import itertools
 import shutil
 from collections import Counter, defaultdict
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,7 @@ from discreet.core.errors import DiscreetError, SourceError
 from discreet.core.rows import Selected, histograms, take, totals
 from discreet.core.rows.keep import kept_rows
 from discreet.core.rows.source import open_source
-from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.core.schema import Bounds, Categories, Contribution, Feature, PrivacyUnit, Schema
 from discreet.testing import check_source
 from discreet.testing.sources import _evenly, documented_choice
 
@@ -141,7 +142,7 @@ def test_a_faulty_engine_is_found():
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_histograms_and_unit_sums_agree_with_plain_python(kind, tmp_path):
+def test_histograms_and_sums_of_units_agree_with_plain_python(kind, tmp_path):
     table, limits = make_rows(), Contribution(groups=1, rows=2)
     data, schema = to_engine(kind, table, tmp_path), make_schema(limits)
     snapshot = take(data, schema, salt="s2")
@@ -152,8 +153,8 @@ def test_histograms_and_unit_sums_agree_with_plain_python(kind, tmp_path):
         expected[cell][spend] += 1
     assert [dict(zip(*map(list, one), strict=True)) for one in found] == [dict(one) for one in expected]
 
-    per_unit = Bounds(0, 20, grid=0.25)
-    found = totals(snapshot, Selected(columns=(ODD,), unit_sum=per_unit), [(ODD,), (ODD, ODD)])
+    people = replace(schema, features={ODD: Feature(of=ODD, take="sum", low=0, high=20)}).per_unit()
+    found = totals(take(data, people, salt="s2"), Selected(columns=(ODD,)), [(ODD,), (ODD, ODD)])
     sums = Counter()
     for user, _, _, _, spend, _ in encoded(table, (), (ODD,), schema):
         sums[user] += spend

@@ -80,7 +80,6 @@ def test_planned_error_and_effect_are_realised():
         ({"method": "noise_aware"}, "partitions"),
         ({"expected_rows": 5}, "expected_rows"),
         ({"spread": -1.0}, "spread"),
-        ({"unit_sum": Bounds(0, 40, grid=1)}, "unit_sum"),
         ({"arm": "secret"}, "arm"),
     ],
 )

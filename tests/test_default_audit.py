@@ -14,10 +14,10 @@ from discreet.audit.worlds import attack_world, generated_worlds
 from discreet.core import schema as stable
 from discreet.core.ledger import balance
 from discreet.core.protection import Neighbours
-from discreet.core.rows import expressions, keep
+from discreet.core.rows import expressions, keep, snapshot
 from discreet.core.schema import Contribution
 from discreet.mechanisms.omission.step import AbsoluteDistance, PoissonSample
-from discreet.questions.quantile import QuantileQuestion, Quantiles
+from discreet.questions.quantile import Quantiles
 from discreet.session import Session
 from tests.planted_faults import everywhere
 
@@ -114,14 +114,8 @@ def self_cost(costs):
     return next(iter(costs.values())) if isinstance(costs, dict) else costs
 
 
-def group_limit_ignored():
-    original = QuantileQuestion.limits
-
-    def faulty(self, contribution, unit_sum=None):
-        limits = original(self, contribution, unit_sum)
-        return limits if unit_sum is None else Contribution(groups=1, rows=1)
-
-    return patch.object(QuantileQuestion, "limits", faulty)
+def features_not_clipped():
+    return patch.object(snapshot, "clipped", lambda value, low, high: value.cast("int64"))
 
 
 def scaled_by_data():
@@ -154,7 +148,7 @@ FAULTS = {
     "grouped limits are not doubled under replace-one": (limits_not_doubled, found_in_worlds),
     "grouped quantiles are not doubled under replace-one": (quantiles_not_doubled, found_in_worlds),
     "a partition forgets its spends": (forgetful_partition, lambda: audit_ledger_programs().findings[:1]),
-    "quantiles of units ignore the limit on groups": (group_limit_ignored, found_in_worlds),
+    "features of units are not clipped": (features_not_clipped, found_in_worlds),
     "a distance is scaled by the range of the data": (scaled_by_data, lambda: audit_deletions().findings[:1]),
     "values are not clipped from below": (no_lower_clip, found_in_worlds),
 }

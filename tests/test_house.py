@@ -221,7 +221,7 @@ MOST = {
     "classes": 612,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_752,
+    "core: code lines": 5_950,
     "imports, per mille of the code": 87,
     "own classes in the longest MRO of a release": 9,
     "facade: code lines": 100,

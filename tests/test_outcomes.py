@@ -20,6 +20,7 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
+    Feature,
     Neighbours,
     PrivacyUnit,
     PrivateLabels,
@@ -38,7 +39,13 @@ COLUMNS = {
     "y": Bounds(-4, 4, grid=0.5, nulls=0),
     "place": PrivateLabels(),
 }
-BY_PERSON = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=Contribution(total=1)))
+FEATURES = {
+    "total": Feature(of="x", take="sum", low=0, high=20),
+    "mean": Feature(of="y", take="mean"),
+    "arm": Feature(of="arm", take="first", order="x"),
+    "flag": Feature(of="flag", take="any"),
+}
+BY_PERSON = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=Contribution(total=1)), features=FEATURES)
 BY_ROW = Schema(columns=COLUMNS)
 HOSTILE = [
     None, math.nan, math.inf, -math.inf, 1e30, -1e308, 5e-324, -0.0, 2**63, -(2**63) - 1, 10**30, 2**53 + 1, 0.1, True,
@@ -90,10 +97,9 @@ QUESTIONS = {
     "independence": lambda s: s.independence(("arm", "flag"), ONE),
     "clusters": lambda s: s.clusters(("x", "y"), 2, ONE, iterations=1),
     "comparison": lambda s: s.compare_means("y", by="arm", guarantee=ONE),
-    "comparison in partitions": lambda s: s.compare_means(
-        "x", by="arm", guarantee=ONE, partitions=10, unit_sum=Bounds(0, 20, grid=1)
-    ),
-    "sums of units": lambda s: s.sum("x", ONE, unit_sum=Bounds(0, 20, grid=1)),
+    "comparison in partitions": lambda s: s.per_unit().compare_means("total", by="arm", guarantee=ONE, partitions=10),
+    "sums of units": lambda s: s.per_unit().sum("total", ONE),
+    "means of units": lambda s: s.per_unit().mean("mean", ONE, by="flag"),
     "common_labels": lambda s: s.common_labels("place", SOME),
 }
 
@@ -164,7 +170,7 @@ def usual(tmp_path_factory):
 
 
 def test_ordinary_data_is_answered(usual):
-    needs_rows, needs_ids = {"clusters", "covariances"}, {"comparison in partitions", "sums of units"}
+    needs_rows, needs_ids = {"clusters", "covariances"}, {"comparison in partitions", "sums of units", "means of units"}
     for (_, unit), found in usual.items():
         refused = {name for name, how in found.items() if how[0] == "refused"}
         assert refused <= (needs_ids if unit is None else needs_rows)

@@ -3,12 +3,13 @@
 import hashlib
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import Bounds, Categories, Contribution, Neighbours, PrivacyUnit, PureDP, Schema, Session
+from discreet import Bounds, Categories, Feature, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Unit
 from discreet.core.rows import Selected, take
@@ -27,17 +28,15 @@ def impressions(devices=400, rows=3000, seed=1):
     return pa.table({"device": device, "arm": arm, "click": click})
 
 
-def schema(**more):
+def schema(low=0, high=8, **more):
     columns = {"click": Bounds(0, 3, grid=1), "arm": ARMS}
-    return Schema(columns=columns, unit=PrivacyUnit("device", contribution=Contribution(groups=1, rows=1)), **more)
+    features = {"clicks": Feature(of="click", take="sum", low=low, high=high), "arm": Feature(of="arm", take="min")}
+    return Schema(columns=columns, unit=PrivacyUnit("device"), features=features, **more).per_unit()
 
 
-UP_TO_EIGHT = Bounds(0, 8, grid=1)
-
-
-def arms_of(table, partitions, outcome=UP_TO_EIGHT, engine=None):
-    snapshot = take(open_source(table, engine=engine), schema(), salt=SALT)
-    return arms_on_engine(snapshot, Selected(by=("arm",), columns=("click",), unit_sum=outcome), partitions)
+def arms_of(table, partitions, low=0, high=8, engine=None):
+    snapshot = take(open_source(table, engine=engine), schema(low, high), salt=SALT)
+    return arms_on_engine(snapshot, Selected(by=("arm",), columns=("clicks",)), partitions)
 
 
 def by_hand(table, partitions, high=8):
@@ -78,7 +77,7 @@ def test_totals_are_those_of_plain_python(partitions, engine):
 
 def test_wide_bounds_use_exact_decimals():
     table = impressions()
-    arms = arms_of(table, None, Bounds(-(2**20), 2**20, grid=1))
+    arms = arms_of(table, None, -(2**20), 2**20)
     _, sums, _ = by_hand(table, 1, high=2**20)
     assert [arms.total(i) - 2**20 * arms.size(i) for i in (0, 1)] == sums[:, 0].tolist()
 
@@ -105,17 +104,13 @@ def test_a_session_compares_means():
     treated = device % 2 == 1
     click = rng.poisson(np.where(treated, 1.5, 1.0))
     table = pa.table({"device": device, "arm": np.where(treated, "treatment", "control"), "click": click})
-    session = Session(table, schema(neighbours=Neighbours.ADD_REMOVE), ledger=":memory:", budget=PureDP(2.0))
-    result = session.compare_means(
-        "click", by="arm", guarantee=PureDP(0.5), partitions=100, unit_sum=Bounds(0, 20, grid=1)
-    )
+    session = Session(table, schema(high=20), ledger=":memory:", budget=PureDP(2.0))
+    result = session.compare_means("clicks", by="arm", guarantee=PureDP(0.5), partitions=100)
     true = click[treated].clip(0, 3).sum() / 10_000 - click[~treated].clip(0, 3).sum() / 10_000
     assert result.population_interval(0.9999).contains(true)
     assert result.protection.unit == Unit("device")
     assert session.ledger.remaining() == PureDP(1.5)
-    aware = session.compare_means(
-        "click", by="arm", guarantee=PureDP(1.5), partitions=100, unit_sum=Bounds(0, 20, grid=1), method="noise_aware"
-    )
+    aware = session.compare_means("clicks", by="arm", guarantee=PureDP(1.5), partitions=100, method="noise_aware")
     assert aware.method == "noise_aware"
     assert math.isfinite(aware.estimate)
     assert session.ledger.remaining() == PureDP(0.0)
@@ -149,17 +144,20 @@ def test_natural_partitions_from_a_column():
         {"device": device, "arm": np.where(treated, "treatment", "control"), "click": click, "server": server}
     )
     columns = {"click": Bounds(0, 3, grid=1), "arm": ARMS, "server": Categories(list(range(12)))}
-    unit = PrivacyUnit("device", contribution=Contribution(groups=1, rows=1))
-    asked = {"by": "arm", "partition_by": "server", "unit_sum": Bounds(0, 6, grid=1), "method": "noise_aware"}
-    session = Session(table, Schema(columns=columns, unit=unit), ledger=":memory:", budget=PureDP(9.0))
+    unit = PrivacyUnit("device")
+    features = {name: Feature(of=name, take="max") for name in ("arm", "server")}
+    features["click"] = Feature(of="click", take="sum", low=0, high=6)
+    asked = {"by": "arm", "partition_by": "server", "method": "noise_aware"}
+    devices = Schema(columns=columns, unit=unit, features=features)
+    session = Session(table, devices.per_unit(), ledger=":memory:", budget=PureDP(9.0))
     result = session.compare_means("click", guarantee=PureDP(5.0), **asked)
     sums = np.bincount(device, np.minimum(click, 3))
     true = sums[1::2].mean() - sums[0::2].mean()
     assert result.population_interval(0.9999).contains(true)
     with pytest.raises(InvalidParameter, match="12 labels"):
         session.compare_means("click", guarantee=PureDP(1.0), partitions=100, **asked)
-    replaced = Schema(columns=columns, unit=unit, neighbours=Neighbours.REPLACE_ONE, size=rows // 2)
-    session = Session(table, replaced, ledger=":memory:", budget=PureDP(9.0))
+    replaced = replace(devices, neighbours=Neighbours.REPLACE_ONE, size=rows // 2)
+    session = Session(table, replaced.per_unit(), ledger=":memory:", budget=PureDP(9.0))
     with pytest.raises(InvalidParameter, match="change its partition"):
         session.compare_means("click", guarantee=PureDP(1.0), **asked)
 

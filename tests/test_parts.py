@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,7 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
+    Feature,
     Gaussian,
     GaussianDP,
     Laplace,
@@ -162,11 +164,12 @@ def people(rows):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_scales_and_rows_of_a_unit(rows):
-    schema, sums = people(rows), Bounds(0, 60, grid=0.5)
+    schema = people(rows)
     one = MeanQuestion(schema, "spend", PureDP(1.0), variance=True).measurement
     by = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", variance=True).measurement
-    clipped = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", unit_sum=sums).measurement
-    assert (one.mechanism.scale, by.mechanism.scale, clipped.mechanism.scale) == (rows, 2 * rows, 2)
+    features = {"spend": Feature(of="spend", take="sum", low=0, high=60), "arm": Feature(of="arm", take="min")}
+    clipped = MeanQuestion(replace(schema, features=features).per_unit(), "spend", PureDP(1.0), by="arm").measurement
+    assert (one.mechanism.scale, by.mechanism.scale, clipped.mechanism.scale) == (rows, 2 * rows, 1)
     frame = pd.DataFrame({"person": range(40), "arm": ["A", "B"] * 20, "spend": [10.0] * 40})
     session = Session(frame, people(rows), ledger=":memory:", budget=PureDP(2.0))
     answer = session.mean("spend", PureDP(1.0), by="arm", variance=True)

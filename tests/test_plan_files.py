@@ -70,7 +70,7 @@ ask = "mean"
 column = "spend"
 by = ["arm"]
 variance = true
-unit_sum = { low = 0, high = 30, grid = 0.5 }
+per_unit = true
 
 [[release]]
 name = "median"
@@ -85,6 +85,16 @@ ask = "goodness_of_fit"
 column = "arm"
 probabilities = [0.5, 0.5]
 total = 1
+
+[schema.features.spend]
+of = "spend"
+take = "sum"
+low = 0
+high = 30
+
+[schema.features.arm]
+of = "arm"
+take = "min"
 """
 NAMES = ["rows", "spend", "median", "fit"]
 
@@ -120,7 +130,7 @@ def plan(tmp_path):
         ("probabilities = 0.5", "probabilities = 1.5", 38, "probabilities"),
         ("variance = true", 'variance = true\nweight = "much"', 32, "weight"),
         ("variance = true", "variance = true\nepsilon = 1.0", 22, "some releases"),
-        ("grid = 0.5 }", "grid = 0.25 }", 32, "grid"),
+        ("per_unit = true", "per_unit = 3", 32, "true or false"),
         ("total = 1", "rows = 3", 46, "independent"),
         ("title = ", "title == ", None, "TOML"),
         ("variance = true", 'variance = "yes"', 31, "true or false"),
@@ -130,7 +140,6 @@ def plan(tmp_path):
         ("total = 1", "total = 1\nepsilon = 1.0\nweight = 2", 48, "not both"),
         ('column = "spend"\nby', 'column = ["spend"]\nby', 29, "one column"),
         ('by = ["arm"]', "by = 1979-05-27", 30, "name of a column"),
-        ("unit_sum = {", "unit_sum = { step = 1,", 32, "bounds such as"),
     ],
 )
 def test_errors_point_at_the_line(plan, old, new, line, says):
@@ -229,7 +238,11 @@ def test_data_that_does_not_fit_the_schema_spends_nothing(plan, column):
 
 
 def test_a_misspelt_column_is_told_before_the_first_release(plan):
-    plan.write_text(PLAN.replace("spend]", "spnd]").replace('column = "spend"', 'column = "spnd"'))
+    plan.write_text(
+        PLAN.replace("columns.spend]", "columns.spnd]")
+        .replace(' = "spend"\nprob', ' = "spnd"\nprob')
+        .replace('of = "spend"', 'of = "spnd"')
+    )
     with pytest.raises(PlanFileError, match=r"release 'spend'.*Did you mean 'spend'.*Nothing was spent"):
         Job(plan).run()
     with Ledger(plan.parent / "rows.ledger", read_only=True) as ledger:
@@ -275,7 +288,7 @@ def test_shares_leave_nothing_over(plan):
         text = PLAN.split('[[release]]\nname = "fit"')[0]
         for weight in weights:
             text = text.replace("ask = ", f"weight = {weight}\nask_ = ", 1)
-        plan.write_text(text.replace("ask_ = ", "ask = "))
+        plan.write_text(text.replace("ask_ = ", "ask = ") + PLAN[PLAN.index("[schema.features") :])
         parts = [planned.question.guarantee for planned in PlanFile.read(plan).questions]
         assert compose(*parts) == PureDP(2.0)
 

@@ -9,7 +9,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet import (
     Bounds,
     Categories,
-    Contribution,
     Formula,
     Ledger,
     PoissonSample,
@@ -82,14 +81,6 @@ def test_a_grid_is_finer_where_bins_need_it():
     found = session(np.full(2000, 7.0)).ask(first)
     own = settled(question, ROWS, {key: found}).question.schema.bounds("x")
     assert (own.low, own.high, own.grid) == (7.0, 8.0, 0.01)
-
-
-def test_sums_of_units_are_refused_before_anything_is_spent():
-    unit = PrivacyUnit("person", contribution=Contribution(total=2))
-    asked = session(np.arange(2000.0), Schema(columns={"x": GUESS}, unit=unit))
-    with pytest.raises(InvalidParameter, match=r"whose bounds are not known.*Nothing was spent"):
-        asked.sum("x", HALF, unit_sum=Bounds(0, 50, grid=0.5))
-    assert asked.ledger.spent() == PureDP(0.0)
 
 
 def test_a_name_that_was_used_is_refused_before_bounds_are_paid_for():

@@ -19,6 +19,7 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
+    Feature,
     Ledger,
     Neighbours,
     PrivacyUnit,
@@ -59,14 +60,14 @@ def facts():
     schema = Schema(
         columns={"arm": Categories(["A", EVIL]), "spend": Bounds(0, 20, grid=0.5)},
         unit=PrivacyUnit("user", contribution=Contribution(groups=1, rows=3)),
+        features={"spend": Feature(of="spend", take="sum", low=0, high=30), "arm": Feature(of="arm", take="min")},
     )
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(10.0))
     one, once = PureDP(1.0), Contribution(total=1)
-    per_user = Bounds(0, 30, grid=0.5)
     questions = {
         "rows": CountQuestion(schema, one),
         f"arms {EVIL}": CountQuestion(schema, one, by="arm"),
-        "spend": MeanQuestion(schema, "spend", one, by="arm", variance=True, unit_sum=per_user),
+        "spend": MeanQuestion(schema.per_unit(), "spend", one, by="arm", variance=True),
         "median": QuantileQuestion(schema, "spend", [0.5, 0.9], one, interval=0.9, rows_at_least=500),
         "quartiles": QuantileQuestion(schema, "spend", [0.25, 0.75], one, by="arm"),
         "share": ProportionQuestion(schema, "arm", "A", one),

@@ -1,5 +1,7 @@
 """Sessions: exact values, declared sensitivities that hold, plans without data, repeats without cost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
+    Feature,
     GaussianDP,
     Ledger,
     Neighbours,
@@ -173,10 +176,10 @@ QUESTIONS = {
     "variance": lambda schema: VarianceQuestion(schema, "age", PureDP(1.0)),
     "histogram": lambda schema: HistogramQuestion(schema, "age", PureDP(1.0), edges=[10, 20, 50, 90]),
 }
-SUMS = Bounds(0, 30, grid=0.5)
+FEATURES = {"sums": Feature(of="spend", take="sum", low=0, high=30), "arm": Feature(of="arm", take="min")}
 PER_UNIT = {
-    "unit sum": lambda schema: SumQuestion(schema, "spend", PureDP(1.0), unit_sum=SUMS),
-    "unit mean by": lambda schema: MeanQuestion(schema, "spend", PureDP(1.0), by="arm", unit_sum=SUMS, variance=True),
+    "unit sum": lambda schema: SumQuestion(schema.per_unit(), "sums", PureDP(1.0)),
+    "unit mean by": lambda schema: MeanQuestion(schema.per_unit(), "sums", PureDP(1.0), by="arm", variance=True),
 }
 
 
@@ -209,6 +212,7 @@ def test_declared_sensitivity_covers_replayed_neighbours(name, neighbours, unit)
     replaced = [pd.concat([removed, one], ignore_index=True) for one in replacements]
     size = None if neighbours is Neighbours.ADD_REMOVE else (rows["device"].nunique() if unit else 60)
     schema = Schema(columns=COLUMNS, neighbours=neighbours, size=size, unit=UNITS if unit else PrivacyUnit())
+    schema = replace(schema, features=FEATURES) if unit else schema
     budget = PureDP(10.0)
     ledger = Ledger(":memory:", budget)
     declared = make(schema).measurement.sensitivity
@@ -226,11 +230,11 @@ def test_declared_sensitivity_covers_replayed_neighbours(name, neighbours, unit)
 
 @pytest.mark.parametrize("budget", [PureDP(2.0), ApproxDP(2.0, 1e-6), ZeroConcentratedDP(0.5), GaussianDP(2.0)])
 def test_every_kind_of_budget(budget):
-    schema = Schema(columns=COLUMNS, unit=UNITS)
+    schema = Schema(columns=COLUMNS, unit=UNITS, features=FEATURES)
     asked = session(make_rows(), schema, budget)
     parts = budget.split(4)
     asked.count(parts[0], by="arm")
-    asked.mean("spend", parts[1], by="arm", unit_sum=Bounds(0, 30, grid=0.5), variance=True)
+    asked.per_unit().mean("sums", parts[1], by="arm", variance=True)
     asked.quantile("age", [0.25, 0.75], parts[2], by="band", recursive=True)
     asked.quantile("spend", 0.9, parts[3], interval=0.9)
     assert asked.ledger.spent().within(budget)
@@ -340,7 +344,7 @@ def test_cells_keep_their_labels_in_the_ledger(tmp_path, ask, truth):
         lambda s: s.histogram("age", SHARP),
         lambda s: s.histogram("age", SHARP, edges=[20, 90]),
         lambda s: s.quantile("age", 2.0, SHARP),
-        lambda s: s.sum("spend", SHARP, unit_sum=Bounds(0, 30, grid=1)),
+        lambda s: s.per_unit().sum("spend", SHARP),
         lambda s: s.sum("spend", SHARP, contribution=3),
         lambda s: s.independence(["arm", "band"], SHARP),  # several rows of a device are not independent
         lambda s: s.independence("arm", SHARP, contribution=ONCE),

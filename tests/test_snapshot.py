@@ -22,6 +22,7 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
+    Feature,
     Ledger,
     Neighbours,
     PrivacyUnit,
@@ -227,13 +228,17 @@ def test_sums_are_clipped_before_they_are_cast():
     connection = duckdb.connect()
     connection.execute("CREATE VIEW v AS SELECT 1 AS u, 'a' AS l, 1099511627776 AS x FROM range(8500000)")
     columns = {"l": Categories(["a", "b"]), "x": Bounds(0, 2**40, grid=1)}
-    schema = Schema(columns=columns, unit=PrivacyUnit("u", contribution=Contribution(groups=1, rows=1)))
+    features = {
+        "x": Feature(of="x", take="sum", low=0, high=2**40),
+        "l": Feature(of="l", take="min"),
+        "m": Feature(of="x", take="mean"),
+    }
+    schema = Schema(columns=columns, unit=PrivacyUnit("u"), features=features).per_unit()
     snapshot = take(open_source(connection, table="v"), schema, salt="s")
-    outcome = Bounds(0, 2**40, grid=1)
-    arms = arms_on_engine(snapshot, Selected(by=("l",), columns=("x",), unit_sum=outcome), 4)
+    arms = arms_on_engine(snapshot, Selected(by=("l",), columns=("x",)), 4)
     assert (arms.counts.sum(), arms.total(0), arms.squares) == (1, 2**40, (2**80, 0))
-    found = totals(snapshot, Selected(columns=("x",), unit_sum=outcome), [("x",)])
-    assert found.sums["x",].tolist() == [2**40]
+    found = totals(snapshot, Selected(columns=("x", "m")), [("x",), ("m",)])
+    assert (found.sums["x",].tolist(), found.sums["m",].tolist()) == ([2**40], [2**40])
 
 
 # ---- spilling -----------------------------------------------------------------------------------------------------

@@ -763,11 +763,11 @@ def test_a_document_changes_nothing_but_what_it_is_told(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(PLAN)
     document = TomlDocument(path)
-    document.change({("release", 1): {"name": "new", "ask": "mean", "unit_sum": {"low": 0, "high": 1}}})
+    document.change({("release", 1): {"name": "new", "ask": "mean", "bins": {"low": 0, "high": 1}}})
     document.change({("schema", "columns", 'a "b".c\n'): {"categories": []}})
     document.change({("release", 0): GONE, ("schema", "unit", "column"): "city"})
     data = tomllib.loads(path.read_text())
-    assert data["release"] == [{"name": "new", "ask": "mean", "unit_sum": {"low": 0, "high": 1}}]
+    assert data["release"] == [{"name": "new", "ask": "mean", "bins": {"low": 0, "high": 1}}]
     assert data["schema"]["columns"]['a "b".c\n'] == {"categories": []}
     document.change({("release", 0): GONE})
     document.change({("release", 0): {"ask": "count"}})

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from discreet import GaussianDP, Neighbours, PureDP, Session
+from discreet import Feature, GaussianDP, Neighbours, PureDP, Session
 from discreet.core.errors import DiscreetError, InvalidParameter, ReleaseFailed, SourceError
 from discreet.core.rows import Selected, take, weighted_totals
 from discreet.core.rows.source import open_source
@@ -151,7 +151,7 @@ def test_division_is_exact_up_to_its_limits():
 
 
 def test_too_many_rows_of_a_unit_count_nothing(monkeypatch):
-    monkeypatch.setattr(TOTALS, "_TOO_MANY", 4)
+    monkeypatch.setattr(TOTALS, "TOO_MANY", 4)
     rows, limits = rows_of(), Contribution(total=2)
     sizes = Counter(row["who"] for row in rows if row["few"] is not None)
     read = snapshot(rows, schema_of(limits))
@@ -170,7 +170,7 @@ def test_too_many_rows_of_a_unit_count_nothing(monkeypatch):
     ids=["up", "negative"],
 )
 def test_an_engine_that_divides_otherwise_is_refused(monkeypatch, wrong):
-    monkeypatch.setattr(TOTALS, "_quotient", wrong)
+    monkeypatch.setattr(TOTALS, "quotient", wrong)
     with pytest.raises(SourceError, match=r"more of a unit than its limits allow.*Nothing was spent"):
         weighted_totals(snapshot(rows_of(), schema_of(Contribution(total=2))), Selected(weighted=True), 0)
 
@@ -284,12 +284,13 @@ def test_a_weighted_question_is_another_question():
 
 def test_weights_are_refused_where_they_mean_nothing():
     rows = Schema(columns=PEOPLE.columns)
-    with pytest.raises(InvalidParameter, match="a row is the unit"):
+    with pytest.raises(InvalidParameter, match="each unit has one row"):
         MeanQuestion(rows, "x", PureDP(1.0), all_rows=True)
-    with pytest.raises(InvalidParameter, match="a row is the unit"):
+    with pytest.raises(InvalidParameter, match="each unit has one row"):
         ProportionQuestion(rows, "g", "a", PureDP(1.0), all_rows=True)
-    with pytest.raises(InvalidParameter, match="Leave all_rows or unit_sum out"):
-        MeanQuestion(PEOPLE, "x", PureDP(1.0), all_rows=True, unit_sum=Bounds(0, 10, grid=0.5))
+    features = {"x": Feature(of="x", take="sum", low=0, high=10)}
+    with pytest.raises(InvalidParameter, match="each unit has one row"):
+        MeanQuestion(replace(PEOPLE, features=features).per_unit(), "x", PureDP(1.0), all_rows=True)
     with pytest.raises(DiscreetError, match="all_rows = 'yes'"):
         MeanQuestion(PEOPLE, "x", PureDP(1.0), all_rows="yes")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test keeps it in step
     from discreet.core.schema import Categories as Categories
     from discreet.core.schema import Contribution as Contribution
     from discreet.core.schema import Dates as Dates
+    from discreet.core.schema import Feature as Feature
     from discreet.core.schema import PrivacyUnit as PrivacyUnit
     from discreet.core.schema import PrivateLabels as PrivateLabels
     from discreet.core.schema import Related as Related
@@ -188,6 +189,7 @@ _PUBLIC = {
     "Formula": "plans.declarations",
     "schema_from_dict": "plans.declarations",
     "PrivacyUnit": "core.schema",
+    "Feature": "core.schema",
     "Related": "core.schema",
     "Schema": "core.schema",
     "Session": "session",

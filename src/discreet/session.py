@@ -250,12 +250,13 @@ class Session(Questions):
         omitted_by = () if self._step is None else self._step.columns or ()
         declared = self.schema.source_columns(question.columns_read())
         self._source.check(self.schema, [*declared, *question.source_columns_read(), *omitted_by])
-        if {*self._related} != {*self.schema.related}:
+        named = self.schema.of_rows.related
+        if {*self._related} != {*named}:
             raise SourceError(
-                f"related = {sorted(self._related)}: the schema names the tables {sorted(self.schema.related)}. Pass "
+                f"related = {sorted(self._related)}: the schema names the tables {sorted(named)}. Pass "
                 "each of them, and no other. Nothing was spent."
             )
-        for name, one in self.schema.related.items():
+        for name, one in named.items():
             facts = related_schema(one)
             self._related[name].check(facts, facts.source_columns([*one.columns]))
 
@@ -330,6 +331,8 @@ class Session(Questions):
             return self._declaring(asked)
         if type(asked) is Schema and narrows(asked, own):
             return self._narrowed(asked)
+        if type(asked) is Schema and own.features and asked.made_from == own:
+            return self.per_unit()._own(question)
         raise InvalidParameter(
             "question", question.ask, "was made for other declarations than those of this session",
             "Make it with session.schema. Nothing was spent.",
@@ -383,9 +386,9 @@ class Session(Questions):
 
     def _whole(self, dataset: Dataset) -> Snapshot:
         salt = self.ledger.salt.hex()
-        if not self.schema.related:
+        if not self.schema.of_rows.related:
             return take(dataset, self.schema, salt=salt)
-        facts = {name: related_schema(one) for name, one in self.schema.related.items()}
+        facts = {name: related_schema(one) for name, one in self.schema.of_rows.related.items()}
         others = {name: open_declared(self._related[name], one) for name, one in facts.items()}
         return take_joined(dataset, self.schema, others, salt=salt)
 
@@ -409,7 +412,7 @@ class Session(Questions):
         >>> abs(sampled.value - 5000) < 400, round(sampled.guarantee.epsilon, 6), round(sampled.mechanism.scale, 4)
         (True, 0.5, 1.2022)
         """
-        if self.schema.related:
+        if self.schema.of_rows.related:
             raise InvalidParameter("step", step, "is not proved for several tables", "Ask without omitting rows.")
         chosen: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
         chosen.require(self.schema.neighbours, self.schema.unit.unit)
@@ -439,10 +442,31 @@ class Session(Questions):
         """
         return self._declaring(self.schema.declaring(**columns))
 
+    def per_unit(self) -> Session:
+        """The same session over a table with one row per unit, whose columns are the features of the schema.
+
+        Examples
+        --------
+        >>> import pyarrow
+        >>> from discreet import Bounds, Feature, PrivacyUnit, PureDP, Schema, Session
+        >>> rows = pyarrow.table({"person": [k // 3 for k in range(900)], "amount": [2.0] * 900})
+        >>> schema = Schema(
+        ...     columns={"amount": Bounds(0, 20, grid=0.5)},
+        ...     unit=PrivacyUnit("person"),
+        ...     features={"spend": Feature(of="amount", take="sum", low=0, high=60)},
+        ... )
+        >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(10.0))
+        >>> abs(session.per_unit().mean("spend", epsilon=9.0).mean - 6) < 1
+        True
+        """
+        return self._narrowed(self.schema.per_unit())
+
     def _narrowed(self, schema: Schema) -> Session:
-        """The session over fewer of the same rows: one for each condition, which reads them once."""
+        """The session over fewer of the same rows, or one row per unit: one for each, which reads them once."""
+        if schema == self.schema:
+            return self
         with self._lock:
-            return self._after.setdefault(schema.where, self._declaring(schema))
+            return self._after.setdefault((schema.where, schema.made_from is not None), self._declaring(schema))
 
     def _declaring(self, schema: Schema) -> Session:
         other = copy(self)

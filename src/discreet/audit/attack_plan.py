@@ -147,7 +147,7 @@ def attack_plan(
         Called after each synthetic data set.
     """
     start, file = time.perf_counter(), PlanFile.read(plan)
-    tables, pairs = _worst_tables(file.schema)
+    tables, pairs = _worst_tables(file.schema.of_rows)
     answers = []
     with TemporaryDirectory() as folder:
         for place, table in enumerate(tables):
@@ -246,12 +246,13 @@ def _written(dates: Dates, count: float) -> str:
 
 def _write(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> Path:
     """A file of the kind that the plan reads: Parquet, or CSV in the plan's dialect."""
-    unit = file.schema.unit.column
+    schema = file.schema.of_rows
+    unit = schema.unit.column
     rows = [{**({} if unit is None else {unit: number}), **row} for number, one in enumerate(units) for row in one]
-    names = [*([] if unit is None else [unit]), *_read(file.schema)]
+    names = [*([] if unit is None else [unit]), *_read(schema)]
     place = str(file.source.get("path", "rows.csv")).lower()
     if place.endswith(".parquet"):
-        return _write_parquet(file.schema, rows, names, folder)
+        return _write_parquet(schema, rows, names, folder)
     dialect = Dialect(**{key: file.source[key] for key in vars(Dialect()) if key in file.source})
     path = folder / ("rows.tsv" if place.endswith(".tsv") else "rows.csv")
     delimiter = dialect.delimiter_of(str(path))
@@ -362,7 +363,7 @@ RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(
         ("compose", "compose_curves", "bounded_laplace_scales", "compare_laws"), "computes from guarantees alone"
     ),
-    **dict.fromkeys(("Bands", "Dates", "Formula", "Related", "schema_from_dict"), _DECLARED),
+    **dict.fromkeys(("Bands", "Dates", "Feature", "Formula", "Related", "schema_from_dict"), _DECLARED),
     **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"), "plans from public facts"),
     **dict.fromkeys(("Session.by", "Session.where"), "ask the same questions, by groups or of fewer rows"),
     **dict.fromkeys(("Scenario", "ExpectedNumbers", "ExpectedLabels", "Session.rehearsing"), "draws rows from guesses"),

@@ -207,6 +207,10 @@ def _functions() -> dict[str, Call]:
         "Dates": (d.Dates, {"low": "2024-01-01", "high": "2024-12-31", "grid": "day", "nulls": "drop", "order": "ymd"}),
         "Formula": (d.Formula, {"text": "age >= 18"}),
         "Related": (d.Related, {"id": "id", "rows": 2, "columns": {"x": d.Bounds(0, 1, grid=0.5)}, "counted": None}),
+        "Feature": (
+            d.Feature,
+            {"of": "x", "take": "mean", "low": 0, "high": 1, "grid": 0.5, "nulls": "drop", "order": None},
+        ),
         "schema_from_dict": (d.schema_from_dict, {"data": {"columns": {"x": {"low": 0, "high": 1}}}}),
         "compare_laws": (
             d.compare_laws,
@@ -358,7 +362,7 @@ def _paid(call: Callable[..., Any], budget: Guarantee = BUDGET) -> Callable[...,
 def _session() -> dict[str, Call]:
     """Every question; optional arguments are spelt out so that each is replaced."""
     some: dict[str, Any] = {"guarantee": ONE, "contribution": None, "name": None}
-    grouped, summed = {**some, "by": "half"}, {"by": (), "unit_sum": None, **some}
+    grouped, summed = {**some, "by": "half"}, {"by": (), **some}
     asked: dict[str, dict[str, Any]] = {
         "count": grouped,
         "sum": {"column": "x", **summed},
@@ -386,11 +390,11 @@ def _session() -> dict[str, Call]:
         "clusters": {"columns": ("x", "y"), "n_clusters": 2, "guarantee": ONE, "iterations": 1, "expected_rows": None},
         "compare_means": {
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
-            "spread": None, "partitions": None, "partition_by": None, "unit_sum": None,
+            "spread": None, "partitions": None, "partition_by": None,
         },
         "compare_arms": {
             "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
-            "spread": None, "partitions": None, "unit_sum": None,
+            "spread": None, "partitions": None,
         },
         "profile": {"columns": ("x", "arm"), "guarantee": ONE, "proportion": 0.95, "order": "ymd", "name": None},
         "distinct": {"column": "arm", **grouped},
@@ -427,7 +431,6 @@ def _session() -> dict[str, Call]:
         "period": "A",
         "column": "x",
         "contribution": None,
-        "unit_sum": None,
         "name": None,
     }
     return {

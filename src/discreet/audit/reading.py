@@ -15,6 +15,7 @@ import operator
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -53,6 +54,7 @@ from discreet.core.schema import (
     Categories,
     Column,
     Contribution,
+    Feature,
     PrivacyUnit,
     PrivateLabels,
     Related,
@@ -477,17 +479,21 @@ def _digits(count: int, *parts: str) -> int:
 
 
 def _units() -> Iterator[Compared]:
-    """Clipped sums of units, by arm and by partition, and their histograms."""
-    rows, sums = _unit_rows(), Bounds(-6, 4, grid=0.5)
-    selected = Selected(by=("arm",), columns=("x",), unit_sum=sums)
-    snapshots = {limits: _snapshot(rows, _unit_schema(limits)) for limits in _LIMITS}
-    for (limits, snapshot), partitions in itertools.product(snapshots.items(), (None, 7)):
-        schema = snapshot.schema
+    """Features of units: clipped sums by first arm and by partition, and their histograms."""
+    rows, selected = _unit_rows(), Selected(by=("arm",), columns=("x",))
+    features = {"x": Feature(of="x", take="sum", low=-6, high=4), "arm": Feature(of="arm", take="min")}
+    schema = replace(_unit_schema(_LIMITS[0]), features=features)
+    snapshot, sums = _snapshot(rows, schema.per_unit()), schema.per_unit().bounds("x")
+    labels, bounds = list(schema.categories("arm").labels), schema.bounds("x")
+    steps, arms = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    for row in rows:
+        if row["x"] is not None:
+            steps[row["who"]].append(bounds.index(row["x"]))
+        if row["arm"] in labels:
+            arms[row["who"]].append(labels.index(row["arm"]))
+    own = {(who, min(arms[who])): sum(held) for who, held in steps.items() if arms[who]}
+    for partitions in (None, 7):
         found = totals_by_partition(snapshot, selected, partitions)
-        generous = Contribution(groups=limits.groups, rows=len(rows)) if limits.groups else Contribution(rows=len(rows))
-        own: dict[tuple[str, int], int] = defaultdict(int)
-        for who, cell, _, step in documented_choice(_encoded(rows, schema), generous, _SALT):
-            own[who, cell] += step
         wanted = np.zeros((3, 3, partitions or 1), dtype=object)
         for (who, cell), total in own.items():
             above = min(max(total, sums.lowest), sums.highest) - sums.lowest

@@ -14,7 +14,17 @@ from discreet.audit.report import refused
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Fact, Neighbours
-from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, PrivateLabels, Related, Schema
+from discreet.core.schema import (
+    Bands,
+    Bounds,
+    Categories,
+    Contribution,
+    Feature,
+    PrivacyUnit,
+    PrivateLabels,
+    Related,
+    Schema,
+)
 from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
 from discreet.plans.declarations import Formula
 from discreet.plans.skeleton import suggested
@@ -57,7 +67,16 @@ UNITS = [
 LIMITS = Contribution(groups=2, rows=2)
 
 ROWS = Schema(columns=COLUMNS)
-PEOPLE = Schema(columns=COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS))
+PEOPLE = Schema(
+    columns=COLUMNS,
+    unit=PrivacyUnit("person", contribution=LIMITS),
+    features={
+        "total": Feature(of="x", take="sum", low=0, high=3),
+        "mean": Feature(of="y", take="mean", low=-1, high=1, grid=0.25, nulls=0),
+        "arm": Feature(of="arm", take="min"),
+        "half": Feature(of="half", take="last", order="y", nulls="=L"),
+    },
+)
 
 
 def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
@@ -81,6 +100,7 @@ def session_pipelines() -> Iterator[Pipeline]:
     yield from _regressions(rows, people)
     yield _noise_aware(people)
     yield _several(people)
+    yield from _features(people)
     yield from _omitting()
 
 
@@ -171,6 +191,23 @@ def _noise_aware(people: World) -> Pipeline:
         return session.compare_means("x", by="half", guarantee=spent, method="noise_aware", partitions=10, name="r")
 
     return _asked("compare_means, noise_aware, one person", ask, PEOPLE, people, tight=False)
+
+
+def _features(people: World) -> Iterator[Pipeline]:
+    """Questions about people with one row each, made of all their rows; added, and replaced."""
+    asked: dict[str, Ask] = {
+        "sum by arm": lambda s, g: s.per_unit().sum("total", g, by="arm", name="r"),
+        "mean": lambda s, g: s.per_unit().mean("mean", g, variance=True, name="r"),
+        "quantile": lambda s, g: s.per_unit().quantile("total", 0.5, g, name="r"),
+        "table": lambda s, g: s.per_unit().table(["arm", "half"], g, name="r"),
+        "regression": lambda s, g: s.per_unit().regression("total", ["mean"], g, name="r"),
+        "compare_means": lambda s, g: s.per_unit().compare_means("total", by="half", guarantee=g, name="r"),
+    }
+    replaced = replace(PEOPLE, neighbours=Neighbours.REPLACE_ONE, size=2)
+    world = unit_world(UNITS, most=2, neighbours=Neighbours.REPLACE_ONE)
+    for name, ask in asked.items():
+        yield _asked(f"{name} of features, one person", ask, PEOPLE, people, tight=False, quick=name == "table")
+        yield _asked(f"{name} of features, a person replaced", ask, replaced, world, tight=False, quick=False)
 
 
 def _several(people: World) -> Pipeline:
@@ -365,7 +402,6 @@ def _given(name: str, schema: Schema) -> Iterator[Any]:
     listed = [one for one, declared in schema.columns.items() if isinstance(declared, Categories)]
     fitting: dict[str, Sequence[Any]] = {
         "contribution": (Contribution(total=1), Contribution(total=2), Contribution(groups=1, rows=3)),
-        "unit_sum": (Bounds(0, 3, grid=1), Bounds(-2, 5, grid=1)),
         "by": listed,
         "column": numbers,
         "on": numbers,

@@ -38,7 +38,7 @@ from discreet.audit.statistical import audit_draws
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.core.schema import Bounds, Categories, Contribution, Feature, PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.results.ledger import Ledger
 from discreet.session import Session
@@ -163,6 +163,7 @@ def _world(
         unit=PrivacyUnit() if limits is None else PrivacyUnit(ID, contribution=limits),
         neighbours=neighbours,
         size=4 if replaced else None,
+        features={} if limits is None else _features(*x),
     )
     corners = _Corners(x, y, gaps=numbers != "refuse", unknown=labels != "refuse")
     units = corners.records() if limits is None else corners.units(limits)
@@ -180,6 +181,15 @@ def _world(
         refused=refused,
         asks=asks,
     )
+
+
+def _features(low: float, high: float) -> dict[str, Feature]:
+    return {
+        "total": Feature(of="x", take="sum", low=3 * low - 1, high=2 * high + 2),
+        "arm": Feature(of="arm", take="min"),
+        "last": Feature(of="half", take="last", order="y", nulls=f"={HALVES[0]}"),
+        "mean": Feature(of="y", take="mean"),
+    }
 
 
 def _label_policies(policy: str, label: str = ARMS[0]) -> dict[str, Any]:
@@ -709,16 +719,16 @@ def _choices(world: GeneratedWorld) -> dict[str, Ask]:
 
 
 def _of_units(world: GeneratedWorld) -> dict[str, Ask]:
-    """Clipped sums per unit in place of rows, and limits for one question alone."""
-    low, high = (world.schema.bounds("x").low, world.schema.bounds("x").high)
-    sums = Bounds(3 * low - 1, 2 * high + 2, grid=0.5)
+    """Features of units in place of rows, and limits for one question alone."""
     one = Contribution(total=1)
     return {
-        "sum of units": lambda s, g, r: s.sum("x", g, unit_sum=sums, name=r),
-        "sum of units by arm": lambda s, g, r: s.sum("x", g, by="arm", unit_sum=sums, name=r),
-        "mean of units": lambda s, g, r: s.mean("x", g, unit_sum=sums, name=r),
-        "tenth of units": lambda s, g, r: s.quantile("x", 0.1, g, unit_sum=sums, name=r),
-        "tenth of units by arm": lambda s, g, r: s.quantile("x", 0.1, g, by="arm", unit_sum=sums, name=r),
+        "sum of units": lambda s, g, r: s.per_unit().sum("total", g, name=r),
+        "sum of units by arm": lambda s, g, r: s.per_unit().sum("total", g, by="arm", name=r),
+        "mean of units": lambda s, g, r: s.per_unit().mean("total", g, name=r),
+        "tenth of units": lambda s, g, r: s.per_unit().quantile("total", 0.1, g, name=r),
+        "tenth of units by arm": lambda s, g, r: s.per_unit().quantile("total", 0.1, g, by="arm", name=r),
+        "table of units": lambda s, g, r: s.per_unit().table(["arm", "last"], g, name=r),
+        "mean of means": lambda s, g, r: s.per_unit().mean("mean", g, by="last", variance=True, name=r),
         "count by arm, one row each": lambda s, g, r: s.count(g, by="arm", contribution=one, name=r),
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, get_args
 
 from discreet.core import requirements
 from discreet.core.columns import (
@@ -20,6 +20,7 @@ from discreet.core.columns import (
     Categories,
     Column,
     Dates,
+    Label,
     Policy,
     PrivateLabels,
     RowExpression,
@@ -30,8 +31,8 @@ from discreet.core.protection import Fact, Neighbours, Protection, Unit
 from discreet.core.sensitivity import Sensitivity, root_up
 
 __all__ = [
-    "Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "PrivacyUnit", "Related", "Schema",
-    "PrivateLabels", "related_schema", "check_unit_sum", "in_parts", "stability", "unit_sum_steps",
+    "Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "Feature", "PrivacyUnit", "PrivateLabels",
+    "Related", "Schema", "Take", "in_parts", "related_schema", "stability",
 ]  # fmt: skip
 
 
@@ -94,6 +95,158 @@ class Related:
         said = {"where": None if self.where is None else self.where.text, "counted": self.counted}
         known = {name: value for name, value in said.items() if value is not None}
         return {"id": self.id, "rows": self.rows, **known, "columns": columns}
+
+
+# ---- Feature: one value of each unit, made of all of its rows.
+
+
+Take = Literal["sum", "count", "mean", "min", "max", "any", "all", "first", "last"]
+MOST_ACROSS = 2**41
+"""Steps of the mean of a unit's rows, at most: its sum over 2³¹ rows then fits two numbers of 53 bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feature:
+    """One value of each unit, made of all of its rows; see `Schema.per_unit`.
+
+    Rows without a usable value do not take part. A unit that has none left has a missing value, or a count of 0.
+
+    Parameters
+    ----------
+    of
+        The column of the rows; a count may leave it out.
+    take
+        ``"sum"``, ``"count"`` or ``"mean"``; ``"min"`` or ``"max"``, where labels are ordered as in their list;
+        ``"any"`` or ``"all"`` of true and false; ``"first"`` or ``"last"``.
+    low, high
+        Public bounds, to which the value is clipped. A sum needs both and a count needs ``high``; others have by
+        default those of the column.
+    grid
+        Public resolution, for a mean alone: the grid of its column divided by a whole number. By default a power of
+        ten times as fine, with 1,000 steps or more. All other values lie on the grid of the column.
+    nulls
+        What becomes of a missing value: ``"drop"`` the unit, or the number or label that takes its place, written as
+        for `Bounds` and `Categories`.
+    order
+        The column that says which row is first or last, such as a date. Of rows at the same place the smallest value
+        counts, or the label that is listed first.
+
+    Guarantee
+    ---------
+    A unit's value depends on the rows of that unit alone. Proof: ``docs/proofs/rows.md``.
+
+    Examples
+    --------
+    >>> rows = Schema(
+    ...     columns={"amount": Bounds(0, 20, grid=0.5)},
+    ...     unit=PrivacyUnit("person"),
+    ...     features={"spend": Feature(of="amount", take="sum", low=0, high=60)},
+    ... )
+    >>> rows.per_unit().bounds("spend").cells
+    121
+    """
+
+    of: str | None = None
+    take: Take
+    low: float | None = None
+    high: float | None = None
+    grid: float | None = None
+    nulls: Label | float = "drop"
+    order: str | None = None
+
+    def __post_init__(self) -> None:
+        requirements.one_of("take", self.take, get_args(Take), 'Write "sum".')
+        for name in ("of", "order"):
+            if getattr(self, name) is not None:
+                requirements.instance(name, getattr(self, name), str, 'the name of a column, such as "amount"')
+        if self.of is None and self.take != "count":
+            raise InvalidParameter("of", None, f"is needed for the {self.take}", 'Name a column: of="amount".')
+        if (self.order is None) == (self.take in ("first", "last")):
+            rule = "says which row is first or last, and nothing else"
+            raise InvalidParameter("order", self.order, rule, 'Write take="first" and order="day", or leave both out.')
+        if self.nulls == "refuse":
+            raise InvalidParameter("nulls", self.nulls, "a feature cannot refuse", 'Write "drop", or a replacement.')
+        if self.grid is not None and self.take != "mean":
+            raise InvalidParameter("grid", self.grid, "is that of the column, but for a mean", "Leave grid out.")
+
+    def names(self) -> tuple[str, ...]:
+        """The columns of the rows that the value is made of."""
+        return tuple(name for name in (self.of, self.order) if name is not None)
+
+    def words(self, unit: str) -> str:
+        """What the value is, for readers."""
+        of = "" if self.of is None else f" of {self.of!r}"
+        by = "" if self.order is None else f" by {self.order!r}"
+        return f"{self.take}{of}{by} over all rows of a {unit}"
+
+    def column(self, rows: Schema) -> Column:
+        """Declaration of the value, as a column of the table with one row per unit."""
+        for key in ("of", "order"):
+            name = getattr(self, key)
+            if name is not None and name not in rows.columns:
+                fix = f"{spelling(name, rows.columns)} Or declare it."
+                raise InvalidParameter(key, name, "is not declared in the schema", fix)
+        if self.take == "count":
+            low = 0 if self.low is None else self.low
+            return Bounds(low, self._given("high"), grid=1, nulls=max(low, 0))
+        of = rows.column(str(self.of))
+        if isinstance(of, PrivateLabels) or isinstance(rows.columns.get(str(self.order)), PrivateLabels):
+            raise WrongType("of", self.of, "has no public list of labels", "List them as categories.")
+        if isinstance(of, Categories):
+            return self._of_labels(of)
+        if self.take in ("any", "all") or (isinstance(of, Dates) and self.take in ("sum", "mean")):
+            fix = 'Declare Categories([False, True], value=Formula("amount > 0")).'
+            raise WrongType("of", self.of, f"is not a column of which there is {self.take!r}", fix)
+        low = self._given("low") if self.take == "sum" else of.low if self.low is None else self.low
+        high = self._given("high") if self.take == "sum" else of.high if self.high is None else self.high
+        found = replace(of, low=low, high=high, grid=self._grid(of), nulls=self.nulls, value=None, missing=())
+        if self.take == "mean" and self.finer(of, found) * (of.highest - of.lowest) > MOST_ACROSS:
+            raise InvalidParameter(
+                "grid", found.grid, "makes more than 2^41 steps of the column", "Use a coarser grid."
+            )
+        return found
+
+    def _given(self, name: str) -> float:
+        value: float | None = getattr(self, name)
+        if value is None:
+            raise InvalidParameter(name, None, f"is needed for the {self.take}", "Pass low=0 and high=60, for example.")
+        return value
+
+    def _of_labels(self, of: Categories) -> Categories:
+        if (self.low, self.high) != (None, None):
+            raise InvalidParameter("low", self.low, "has no meaning for labels", "Leave low and high out.")
+        if self.take in ("any", "all") and isinstance(of.labels[0], bool):
+            return Categories([False, True], nulls=self.nulls, unknown=self.nulls)  # type: ignore[arg-type]
+        if self.take not in ("min", "max", "first", "last"):
+            raise WrongType("of", self.of, f"is a column of which there is no {self.take!r}", 'Write take="max".')
+        nulls: Any = self.nulls
+        return replace(of, nulls=nulls, unknown=nulls, value=None, missing=(), aliases={}, ignore_case=False)
+
+    def _grid(self, of: Bounds) -> float:
+        if self.take != "mean":
+            return of.grid
+        if self.grid is not None:
+            return self.grid
+        finer = 1
+        while (of.highest - of.lowest) * finer < 1000:
+            finer *= 10
+        return float(of.step / finer)
+
+    @staticmethod
+    def finer(of: Bounds, found: Bounds) -> int:
+        """Grid steps of a mean in one of its column."""
+        steps = of.step / found.step
+        if steps.denominator != 1:
+            raise InvalidParameter(
+                "grid", found.grid, f"must divide that of the column, {of.grid:g}", f"Pass grid={of.grid / 10:g}."
+            )
+        return int(steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        said = {"of": self.of, "take": self.take, "low": self.low, "high": self.high, "grid": self.grid,
+                "nulls": None if self.nulls == "drop" else self.nulls, "order": self.order}  # fmt: skip
+        return {name: value for name, value in said.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -226,6 +379,10 @@ class Schema:
         neither true nor false, because a value is missing, does not. ``size`` still counts all units.
     related
         Other tables about the same units, by name: see `Related`.
+    features
+        Values of units, made of their rows: see `Feature`. `per_unit` makes a table of them.
+    made_from
+        The declarations of the rows, where the columns are features; filled by `per_unit`.
 
     Examples
     --------
@@ -240,6 +397,8 @@ class Schema:
     size: int | None = None
     where: RowExpression | None = None
     related: Mapping[str, Related] = field(default_factory=dict)
+    features: Mapping[str, Feature] = field(default_factory=dict)
+    made_from: Schema | None = None
 
     def __post_init__(self) -> None:
         requirements.instance("unit", self.unit, PrivacyUnit, 'PrivacyUnit("customer_id")')
@@ -257,6 +416,68 @@ class Schema:
         object.__setattr__(self, "columns", requirements.Frozen({**self.columns, **self._related_columns()}))
         object.__setattr__(self, "related", requirements.Frozen(self.related))
         self._check_formulas()
+        requirements.instance("features", self.features, Mapping, '{"spend": Feature(of="amount", take="sum", …)}')
+        object.__setattr__(self, "features", requirements.Frozen(self.features))
+        if self.features:
+            self.per_unit()  # refuses features that cannot be made
+
+    def per_unit(self) -> Schema:
+        """The facts about a table with one row per unit, whose columns are the features.
+
+        Examples
+        --------
+        >>> rows = Schema(
+        ...     columns={"amount": Bounds(0, 20, grid=0.5), "arm": Categories(["A", "B"])},
+        ...     unit=PrivacyUnit("person"),
+        ...     features={
+        ...         "spend": Feature(of="amount", take="sum", low=0, high=60),
+        ...         "arm": Feature(of="arm", take="min"),
+        ...     },
+        ... )
+        >>> people = rows.per_unit()
+        >>> list(people.columns), people.contribution().most_rows(cells=2)
+        (['spend', 'arm'], 1)
+        """
+        if self.made_from is not None:
+            return self
+        self._check_features()
+        columns: dict[str, Column] = {}
+        for name, feature in self.features.items():
+            try:
+                columns[name] = feature.column(self)
+            except InvalidParameter as failure:
+                place = f"features.{name}.{failure.name}"
+                raise type(failure)(place, failure.value, failure.rule, failure.fix) from None
+        behind = self.columns_behind([one for feature in self.features.values() for one in feature.names()])
+        public = (Bounds, Dates, Categories, Bands, PrivateLabels)
+        if private := [name for name in behind if type(self.columns[name]) not in public]:
+            raise InvalidParameter("features", private[0], "is a column whose bounds are not known", "Declare them.")
+        unit = replace(self.unit, contribution=None)
+        return Schema(columns=columns, unit=unit, neighbours=self.neighbours, size=self.size, made_from=self)
+
+    def _check_features(self) -> None:
+        if not self.features or self.unit.column is None:
+            raise InvalidParameter(
+                "features", [*self.features], "are made of the rows of units, which an id column tells apart",
+                'Declare unit=PrivacyUnit("person") and features={"spend": Feature(…)}.',
+            )  # fmt: skip
+        for name, feature in self.features.items():
+            requirements.instance(f"features.{name}", feature, Feature, 'Feature(of="amount", take="max")')
+        if joined := [name for name, one in self.related.items() if one.counted is None]:
+            raise InvalidParameter(
+                "related", joined, "would repeat the rows that features are made of",
+                'Count its rows with counted="visits", or leave the features out.',
+            )  # fmt: skip
+
+    @property
+    def of_rows(self) -> Schema:
+        """The facts about the rows of the source: these, or those that features are made from."""
+        return self if self.made_from is None else self.made_from
+
+    @property
+    def unit_is_row(self) -> bool:
+        """Whether each unit has exactly one row: because rows are the units, or because of features."""
+        return self.unit.column is None or self.made_from is not None
 
     def _related_columns(self) -> dict[str, Column]:
         """The columns that related tables add; refused where two tables have one name, or a row is the unit."""
@@ -307,18 +528,22 @@ class Schema:
 
     def source_columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that the source must have for questions about these."""
-        elsewhere = {name for one in self.related.values() for name in one.given()}
         behind = self.columns_behind(names)
+        if self.made_from is not None:
+            features = self.made_from.features
+            return self.made_from.source_columns([one for name in behind for one in features[name].names()])
+        elsewhere = {name for one in self.related.values() for name in one.given()}
         return tuple(name for name in behind if self.columns[name].value is None and name not in elsewhere)
 
     def computed_already(self) -> Schema:
         """The facts about rows whose formulas have been worked out."""
         columns = {name: replace(one, value=None) if one.value else one for name, one in self.columns.items()}
-        return replace(self, columns=columns, where=None, related={})
+        return replace(self, columns=columns, where=None, related={}, features={})
 
     def keeps_every_row(self, names: Sequence[str]) -> bool:
         """Whether every row takes part in a question about these columns, whatever its values are."""
-        return self.where is None and all(self.column(name).keeps_every_row for name in names)
+        no_filter = self.where is None and self.of_rows.where is None
+        return no_filter and all(self.column(name).keeps_every_row for name in names)
 
     def _check_size(self) -> None:
         replace = self.neighbours is Neighbours.REPLACE_ONE
@@ -338,7 +563,14 @@ class Schema:
 
     def facts_of(self, names: Sequence[str]) -> dict[str, Any]:
         """What is declared of some columns and of the unit: part of what a question asks."""
+        made: dict[str, Any] = {}
+        if self.made_from is not None:
+            features = {name: self.made_from.features[name] for name in self.columns_behind(names)}
+            behind = [one for feature in features.values() for one in feature.names()]
+            made["features"] = {name: feature.to_dict() for name, feature in features.items()}
+            made["made_from"] = self.made_from.facts_of(behind)
         return {
+            **made,
             "unit": self.unit.to_dict(),
             "size": self.size,
             "columns": {name: self.column(name).to_dict() for name in [*names, *self.columns_behind(names)]},
@@ -401,6 +633,8 @@ class Schema:
         """
         for name in columns:
             self.column(name)
+            if self.made_from is not None:
+                raise InvalidParameter("columns", name, "is a feature of a unit", "Change the feature itself.")
         return replace(self, columns={**self.columns, **columns})
 
     def cells(self, names: Sequence[str]) -> int:
@@ -416,12 +650,12 @@ class Schema:
 
     def contribution(self, override: Contribution | None = None) -> Contribution:
         """Limits in force: those asked for, else the schema's; a row always contributes one row."""
-        if self.unit.column is None:
+        if self.unit_is_row:
             if override is not None:
                 raise InvalidParameter(
                     "contribution",
                     override,
-                    "rows are the privacy unit and contribute one row each",
+                    "each privacy unit has one row, which counts",
                     "Leave contribution out.",
                 )
             return Contribution(groups=1, rows=1)
@@ -439,6 +673,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as plain data, as in a plan file; `discreet.schema_from_dict` reads it back."""
+        if self.made_from is not None:
+            return self.made_from.to_dict() | {"per_unit": True if self.where is None else {"where": self.where.text}}
         data: dict[str, Any] = {"neighbours": self.neighbours.value}
         if self.size is not None:
             data["size"] = self.size
@@ -450,6 +686,8 @@ class Schema:
         data["columns"] = {name: one.to_dict() for name, one in self.columns.items() if name not in elsewhere}
         if self.related:
             data["related"] = {name: one.to_dict() for name, one in self.related.items()}
+        if self.features:
+            data["features"] = {name: one.to_dict() for name, one in self.features.items()}
         return data
 
 
@@ -463,32 +701,6 @@ def related_schema(one: Related) -> Schema:
 
 _MOST_MOVES = 64
 """Up to this many coordinates the worst change is listed one by one; beyond, its norms say enough."""
-
-
-def check_unit_sum(schema: Schema, columns: Sequence[str], unit_sum: Bounds) -> None:
-    """Refuse sums per unit that are not of one column, or not on its grid."""
-    if schema.unit.column is None:
-        raise InvalidParameter(
-            "unit_sum",
-            unit_sum,
-            "needs an id column as privacy unit",
-            'Leave unit_sum out, or declare unit=PrivacyUnit("person").',
-        )
-    if len(columns) != 1:
-        raise InvalidParameter("unit_sum", unit_sum, "sums exactly one numeric column", "Name one column.")
-    unit_sum_steps(schema, columns, unit_sum)
-
-
-def unit_sum_steps(schema: Schema, columns: Sequence[str], unit_sum: Bounds | None) -> tuple[int, int]:
-    """Bounds of a unit's sum, in grid steps of its column."""
-    if unit_sum is None:
-        raise InvalidParameter("unit_sum", None, "is needed for sums per unit", "Pass unit_sum=Bounds(…).")
-    column = schema.bounds(columns[0])
-    if unit_sum.step != column.step:
-        raise InvalidParameter(
-            "unit_sum", unit_sum.grid, f"must use the grid of the column, {column.grid:g}", "Use the same grid."
-        )
-    return unit_sum.lowest, unit_sum.highest
 
 
 def stability(

@@ -13,10 +13,10 @@ from discreet.core.columns import Bands, Bounds, Categories, Column, Dates, Priv
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
 from discreet.core.requirements import one_of
-from discreet.core.schema import Contribution, PrivacyUnit, Related, Schema
+from discreet.core.schema import Contribution, Feature, PrivacyUnit, Related, Schema
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 
-__all__ = ["FUNCTIONS", "Formula", "narrowed", "narrows", "kind_of", "read_column", "schema_from_dict"]
+__all__ = ["FUNCTIONS", "Formula", "narrowed", "narrows", "kind_of", "read_column", "read_feature", "schema_from_dict"]
 
 
 # ---- Formula: a small language for conditions and derived values, such as ``age >= 18 and region != 'Islands'``.
@@ -403,6 +403,8 @@ _LABELS = {"nulls", "unknown", "value"}
 _SPELLED = {"missing", "aliases", "ignore_case"}
 _NUMBERS = {"low", "high", "grid", "nulls", "value", "missing"}
 _PERIODS = ("day", "month", "year")
+_SCHEMA = {"neighbours", "size", "unit", "columns", "where", "related", "features", "per_unit"}
+_FEATURE = {"of", "take", "low", "high", "grid", "nulls", "order"}
 
 
 def schema_from_dict(data: Mapping[str, Any]) -> Schema:
@@ -414,11 +416,11 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
     >>> schema_from_dict(schema.to_dict()) == schema
     True
     """
-    fields = known_settings("schema", data, {"neighbours", "size", "unit", "columns", "where", "related"})
+    fields = known_settings("schema", data, _SCHEMA)
     neighbours = fields.get("neighbours", Neighbours.ADD_REMOVE.value)
     one_of("schema.neighbours", neighbours, [one.value for one in Neighbours], "Most data sets want add_remove.")
     columns = known_settings("schema.columns", fields.get("columns", {}))
-    return Schema(
+    schema = Schema(
         columns={name: read_column(f"schema.columns.{name}", column) for name, column in columns.items()},
         unit=_unit(fields.get("unit", {})),
         neighbours=Neighbours(neighbours),
@@ -428,7 +430,24 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
             name: _related(f"schema.related.{name}", one)
             for name, one in known_settings("schema.related", fields.get("related", {})).items()
         },
+        features={
+            name: read_feature(f"schema.features.{name}", one)
+            for name, one in known_settings("schema.features", fields.get("features", {})).items()
+        },
     )
+    per_unit = fields.get("per_unit", False)
+    if isinstance(per_unit, bool):
+        return schema.per_unit() if per_unit else schema
+    where = known_settings("schema.per_unit", per_unit, {"where"}).get("where")
+    return replace(schema.per_unit(), where=_formula("per_unit.where", where))
+
+
+def read_feature(name: str, data: Any) -> Feature:
+    """The declaration of a feature, from its settings."""
+    fields = known_settings(name, data, _FEATURE)
+    if "take" not in fields:
+        raise InvalidParameter(f"{name}.take", None, "is missing", 'Write take = "sum", for example.')
+    return Feature(**fields)
 
 
 def _related(name: str, data: Any) -> Related:

@@ -735,7 +735,8 @@ class Job:
         """Refuse a missing column before anything is spent; stored answers need no data."""
         for question in waiting:
             try:
-                session.require(*question.question.columns_read())
+                own = session if question.question.schema.made_from is None else session.per_unit()
+                own.require(*question.question.columns_read())
             except DiscreetError as failure:
                 raise self._located(question, failure) from failure
 
@@ -864,10 +865,12 @@ def _warnings(file: PlanFile, ledger: Ledger) -> tuple[str, ...]:
 
 def _transforms(schema: Schema) -> tuple[str, ...]:
     """Which rows take part, and how columns are computed."""
+    schema = schema.of_rows
+    values = [f"{name} is the {one.words(schema.unit.name)}." for name, one in schema.features.items()]
     chosen = [] if schema.where is None else [f"Only rows with {schema.where.text} take part."]
     joined = [f"{name}: at most {one.rows} rows of each {schema.unit.name}." for name, one in schema.related.items()]
     made = [f"{name} is {one.value.text}." for name, one in schema.columns.items() if one.value is not None]
-    return (*joined, *chosen, *made)
+    return (*joined, *chosen, *made, *values)
 
 
 def _check_writable(directory: Path) -> None:

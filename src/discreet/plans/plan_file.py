@@ -26,14 +26,14 @@ from discreet.core.ledger.journal import read_regular, reason
 from discreet.core.numbers import decimal, down
 from discreet.core.rows.read import Dialect
 from discreet.core.rows.source import source_identity
-from discreet.core.schema import Bounds, Contribution, Schema
-from discreet.plans.declarations import narrowed, read_column, schema_from_dict
+from discreet.core.schema import Contribution, Schema
+from discreet.plans.declarations import narrowed, read_column, read_feature, schema_from_dict
 from discreet.plans.rehearsal import Scenario
 from discreet.questions import Question, asked
 from discreet.questions.dropped_rows import DroppedRowsQuestion
 from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.profile.released_first import BOUNDS, LIMIT, first_request, released_first
-from discreet.questions.question import KINDS, TEXT
+from discreet.questions.question import FLAG, KINDS, TEXT
 from discreet.questions.usable_values import UNUSABLE, UsableValuesQuestion, UsableValuesRelease
 from discreet.results.ledger import Ledger, check_window
 
@@ -285,7 +285,7 @@ class Unusable(DiscreetError):
 
 def first_look(schema: Schema, guarantee: Guarantee, questions: Sequence[Question[Any]]) -> dict[str, Question[Any]]:
     """The questions of a first look, by name: usable values of what a plan reads, and what limits per unit drop."""
-    read = {name for question in questions for name in question.columns_read()}
+    read = {name for one in questions if one.schema.made_from == schema.made_from for name in one.columns_read()}
     names = [name for name in schema.columns_behind(sorted(read)) if name in schema.columns]
     looks: dict[str, Question[Any]] = {}
     limited = schema.unit.column is not None and schema.unit.contribution is not None
@@ -347,7 +347,7 @@ _LARGEST = 16_000_000
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LOOKS = {"usable_values": "Usable values", "dropped_rows": "What the limits leave out"}
-_COMMON = ("name", "title", "ask", "where", *LIMITS_OF_A_UNIT, "weight", "epsilon", "delta", "rho", "mu")
+_COMMON = ("name", "title", "ask", "where", "per_unit", *LIMITS_OF_A_UNIT, "weight", "epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -534,8 +534,10 @@ class _Reader:
         schema = self._table("schema")
         columns = schema.get("columns")
         tables = dict(columns) if isinstance(columns, dict) else {}
+        features = schema.get("features")
+        made = {f"features.{name}": one for name, one in features.items()} if isinstance(features, dict) else {}
         found = {}
-        for name, table in {**tables, "unit": schema.get("unit"), "": schema}.items():
+        for name, table in {**tables, **made, "unit": schema.get("unit"), "": schema}.items():
             if isinstance(table, dict) and "source" in table:
                 where = f"schema.columns.{name}" if name in tables else f"schema.{name}".rstrip(".")
                 found[name or "schema"] = said = table.pop("source")
@@ -599,6 +601,9 @@ class _Reader:
             f"schema.columns.{name}": partial(read_column, f"schema.columns.{name}", one)
             for name, one in (columns or {}).items()
         }
+        features = table.get("features", {})
+        for name, one in features.items() if isinstance(features, dict) else ():
+            parts[f"schema.features.{name}"] = partial(read_feature, f"schema.features.{name}", one)
         parts["schema.unit"] = partial(schema_from_dict, {"unit": table.get("unit", {})})
         parts["schema"] = partial(schema_from_dict, table)
         for where, part in parts.items():
@@ -658,7 +663,8 @@ class _Reader:
 
     def _after_private(self, schema: Schema, questions: tuple[PlannedQuestion, ...]) -> tuple[PlannedQuestion, ...]:
         """The questions, after those that release the private bounds and limits they need."""
-        needed = {name: one for asked in questions for name, one in released_first(asked.question, schema).items()}
+        of_rows = [asked for asked in questions if asked.question.schema.made_from is None]  # features are declared
+        needed = {name: one for asked in of_rows for name, one in released_first(asked.question, schema).items()}
         titles = {BOUNDS: ("Bounds of {}", "schema.columns.{}"), LIMIT: ("Rows per {}", "schema.unit")}
         first = []
         for name, question in needed.items():
@@ -681,7 +687,10 @@ class _Reader:
             ask, questions = entry.get("ask"), asked()
             if not isinstance(ask, str) or ask not in questions:
                 raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
-            allowed, forms = questions[ask].settings(), {"title": TEXT, "where": TEXT, **questions[ask].forms}
+            allowed, forms = (
+                questions[ask].settings(),
+                {"title": TEXT, "where": TEXT, "per_unit": FLAG, **questions[ask].forms},
+            )
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():
                 if required and key not in entry:
@@ -704,8 +713,9 @@ class _Reader:
             lines = {key: self.lines.get(f"{where}.{key}" if key else where, 1) for key in ("", *entry)}
             make: Callable[..., Question[Any]] = questions[ask]  # each question has fields of its own
             try:
-                of_rows = narrowed(schema, entry["where"]) if "where" in entry else schema
-                question = make(of_rows, guarantee=guarantee, **settings)
+                rows = schema.per_unit() if entry.get("per_unit") else schema
+                rows = narrowed(rows, entry["where"]) if "where" in entry else rows
+                question = make(rows, guarantee=guarantee, **settings)
             except (DiscreetError, TypeError) as failure:
                 line = line_of(settings, lines, failure)
                 raise PlanFileError(f"{self.path}:{line}: release {name!r}: {failure}") from failure
@@ -718,8 +728,6 @@ class _Reader:
         if "period" in allowed and self.period is not None:
             arguments.setdefault("period", self.period)
         try:
-            if "unit_sum" in arguments:
-                arguments["unit_sum"] = Bounds(**arguments["unit_sum"])
             limits = {key: entry[key] for key in LIMITS_OF_A_UNIT if key in entry}
             if limits:
                 arguments["contribution"] = Contribution(**limits)

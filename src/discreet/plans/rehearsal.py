@@ -14,7 +14,7 @@ from discreet.core import requirements
 from discreet.core.columns import Bands, Dates
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.guarantee import Guarantee, PureDP
-from discreet.core.schema import Bounds, Categories, Schema
+from discreet.core.schema import Bounds, Categories, Feature, Schema
 from discreet.plans.planner import Planner
 from discreet.questions import MeasuredQuestion, Question
 from discreet.results.display import Facts, Result, number
@@ -188,9 +188,9 @@ class Scenario:
 
     def check(self, schema: Schema) -> None:
         """Refuse columns that the schema does not declare, or declares as another kind; and several tables."""
-        if schema.related:
+        if schema.of_rows.related:
             raise InvalidParameter(
-                "scenario", [*schema.related], "describes one table", "Rehearse a plan without them."
+                "scenario", [*schema.of_rows.related], "describes one table", "Rehearse a plan without them."
             )
         for name, told in self.columns.items():
             kind = ExpectedLabels if isinstance(schema.column(name), Categories) else ExpectedNumbers
@@ -364,6 +364,19 @@ class Rehearsal(Result):
         return f"Rehearsal of {self.ask}"
 
 
+def _rehearsable(schema: Schema) -> Schema:
+    """The same features, of units with one row each: a scenario describes features, and not what they are made of."""
+    if schema.made_from is None:
+        return schema
+    features = {
+        name: Feature(of=name, take="max", nulls=getattr(one, "nulls", "drop")) for name, one in schema.columns.items()
+    }
+    rows = Schema(
+        columns=schema.columns, unit=schema.unit, neighbours=schema.neighbours, size=schema.size, features=features
+    )
+    return replace(rows.per_unit(), where=schema.where)
+
+
 class Rehearsing(Planner):
     """Answers every question of a session by rehearsing it: ``rehearsing.mean("age", PureDP(1.0))``.
 
@@ -382,14 +395,15 @@ class Rehearsing(Planner):
     def __init__(
         self, schema: Schema, scenario: Scenario, opened: Callable[..., Any], *, repeats: int = 200, seed: int = 1
     ) -> None:
-        super().__init__(schema)
+        super().__init__(_rehearsable(schema))
         self.scenario: Scenario = requirements.instance("scenario", scenario, Scenario, "Scenario(rows=1000)")
-        self.scenario.check(schema)
+        self.scenario.check(self.schema)
         self.opened, self.seed = opened, seed
         self.repeats = requirements.positive_integer("repeats", repeats)
 
     def ask(self, question: Question[Any]) -> Any:
         """Rehearse a question."""
+        question = question.changed(schema=_rehearsable(question.schema))
         if not question.rehearsed:
             raise InvalidParameter("ask", question.ask, "is not rehearsed: its plan is exact", "Use session.plan.")
         rng = np.random.default_rng(self.seed)
@@ -409,7 +423,7 @@ class Rehearsing(Planner):
         truths: list[list[Reading]] = []
         sets = min(_DATA_SETS, self.repeats)
         for place in range(sets):
-            session = self._session(self.scenario.table(self.schema, rng), question.guarantee)
+            session = self._session(self.scenario.table(self.schema.of_rows, rng), question.guarantee)
             exact, count = session.exact(question), (self.repeats + place) // sets
             drawn: list[Any] = [release(exact, question.measurement.mechanism, rng=rng) for _ in range(count)]
             truth: Any = release(session.exact(sharp), sharp.measurement.mechanism, rng=rng)
@@ -421,7 +435,7 @@ class Rehearsing(Planner):
         """Comparisons and tests, on new rows every time: their power and errors are about the population."""
         columns, pvalues, answers, truths = question.columns_read(), [], [], []
         for _ in range(self.repeats):
-            rows = self.scenario.table(self.schema, rng)
+            rows = self.scenario.table(self.schema.of_rows, rng)
             answer = self._session(rows, question.guarantee).ask(question)
             verdict = answer.verdict()
             pvalues.append(float("nan") if verdict is None else float(verdict["pvalue"]))

@@ -164,10 +164,14 @@ def _protected(schema: Schema) -> list[str]:
 
 def _public(file: PlanFile) -> list[PublicFact]:
     schema, unit = file.schema, file.schema.unit
-    facts = [PublicFact(name, _column(column), file.sources.get(name)) for name, column in schema.columns.items()]
-    if schema.where is not None:
-        facts.append(PublicFact("where", f"only rows with {schema.where.text} take part", file.sources.get("schema")))
-    for name, one in schema.related.items():
+    rows = schema.of_rows
+    facts = [PublicFact(name, _column(column), file.sources.get(name)) for name, column in rows.columns.items()]
+    if rows.where is not None:
+        facts.append(PublicFact("where", f"only rows with {rows.where.text} take part", file.sources.get("schema")))
+    for name, feature in rows.features.items():
+        said = f"{feature.words(unit.name)}, {_column(rows.per_unit().columns[name])}"
+        facts.append(PublicFact(f"features.{name}", said, file.sources.get(f"features.{name}")))
+    for name, one in rows.related.items():
         facts.append(PublicFact(name, f"a table about the same units: at most {one.rows} rows of each count", None))
     if unit.contribution is not None:
         facts.append(PublicFact("unit", _limit(unit.name, unit.contribution.to_dict()), file.sources.get("unit")))
@@ -251,6 +255,8 @@ def _checklist(file: PlanFile, ledger: Ledger) -> list[tuple[str, str | None]]:
     schema, unit = file.schema, file.schema.unit
     missing = [fact.name for fact in _public(file) if fact.source is None]
     limits = "every row is a unit" if unit.column is None else f"rows are bounded for each {unit.name}"
+    if schema.made_from is not None:
+        limits = f"each {unit.name} counts once, with features of all its rows"
     return [
         ("How strong is the guarantee, and of which kind?", f"{ledger.budget}: {ledger.budget.sentence()}."),
         ("Who is the unit of privacy?", f"One {unit.name}; {limits}."),

@@ -100,5 +100,5 @@ def shares_of(question: Any) -> tuple[float, ...]:
 
 def averaged_bounds(question: Any) -> Bounds | None:
     """The bounds of what is averaged; None where there are none."""
-    bounds = getattr(question, "unit_sum", None) or question.schema.columns.get(getattr(question, "column", None))
+    bounds = question.schema.columns.get(getattr(question, "column", None))
     return bounds if isinstance(bounds, Bounds) else None

@@ -146,7 +146,6 @@ _HELP: Mapping[str, str] = {
     "label": "The label whose proportion you want.",
     "variance": "Also releases the variance, so that the interval covers the population.",
     "spread": "A guess of the standard deviation. It serves the plan only.",
-    "unit_sum": "Bounds of one person's total, for answers about people instead of rows.",
     "all_rows": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
     "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
     "expected_mean": "The average that you expect. It serves the plan only.",

@@ -539,6 +539,11 @@ def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str]) -> 
     ]
     if unit.column is None:
         said.append("Every row is a different person or thing that is protected.")
+    elif schema.made_from is not None:
+        said.append(
+            f"Rows with the same {unit.column!r} belong to one protected unit, which counts once, with features of all "
+            "its rows."
+        )
     else:
         limits = (
             "" if unit.contribution is None else f" Limits per {unit.name}: {_limits(unit.contribution.to_dict())}."
@@ -550,16 +555,21 @@ def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str]) -> 
         )
     if schema.size is not None:
         said.append(f"The number of units, {schema.size:,}, is public.")
-    for name, one in schema.related.items():
+    for name, one in schema.of_rows.related.items():
         chosen = "" if one.where is None else f" for which this is true: {one.where.text}"
         used = f"their number is {one.counted!r}" if one.counted else "each meets each row of the first table"
         said.append(
             f"{name}: another table about the same units, by {one.id!r}. At most {one.rows} rows of a {unit.name} "
             f"count{chosen}; {used}."
         )
-    if schema.where is not None:
-        said.append(f"Only rows for which this is true take part: {schema.where.text}.")
-    said += [f"{name}: {_column(column)}." for name, column in schema.columns.items()]
+    rows = schema.of_rows
+    if rows.where is not None:
+        said.append(f"Only rows for which this is true take part: {rows.where.text}.")
+    said += [f"{name}: {_column(column)}." for name, column in rows.columns.items()]
+    said += [
+        f"{name}: {feature.words(unit.name)}, {_column(rows.per_unit().columns[name])}."
+        for name, feature in rows.features.items()
+    ]
     return said
 
 
@@ -577,7 +587,7 @@ def _public_facts(released: Sequence[str]) -> str:
 def _kept(schema: Schema, entries: Sequence[ReportedRelease]) -> str | None:
     """What the numbers are about, where units have limits: said before any of them."""
     unit = schema.unit
-    if unit.column is None:
+    if schema.unit_is_row:
         return None
     kept = "kept, or all rows where they are weighted," if _weighted(entries) else "kept"
     said = f"Numbers are about the rows that discreet {kept} of each {unit.name}."

@@ -316,7 +316,7 @@ class MomentRelease(Answer):
 
         Such intervals are for independent rows; several rows of one unit are not.
         """
-        if self.unit.column is not None:
+        if self.unit.column is not None and not self.public.get("per_unit"):
             return None
         try:
             return self.population_interval()

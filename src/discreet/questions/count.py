@@ -152,7 +152,7 @@ class CountQuestion(MeasuredQuestion[CountRelease]):
         names = column_names(self.by)
         if names:
             return table_measurement(self, names, self.contribution)
-        limits = self.limits(self.contribution)
+        limits = self.schema.contribution(self.contribution)
         sensitivity = stability(limits, cells=1, neighbours=self.schema.neighbours)
         return Measurement(
             statistic=Count(),
@@ -167,7 +167,7 @@ class CountQuestion(MeasuredQuestion[CountRelease]):
     def meaning_words(self, words: Mapping[str, str]) -> str:
         unit = self.schema.unit
         limits = self.contribution or unit.contribution
-        once = limits is not None and limits.most_rows_in_a_group() == 1
-        if unit.column is not None and once:
+        limited = limits is not None and limits.most_rows_in_a_group() == 1
+        if unit.column is not None and (limited or self.schema.unit_is_row):
             return f"How many there are, each {words.get(unit.name, unit.name)} counted once."
         return "How many rows there are in each group." if self.by else self.meaning

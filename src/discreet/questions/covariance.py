@@ -353,7 +353,7 @@ def tensor_measurement(
         return fractions(found)
 
     size = None if by else question.public_size(*columns)
-    moved = in_parts(question.limits(contribution), groups, parts.size, schema.neighbours)
+    moved = in_parts(question.schema.contribution(contribution), groups, parts.size, schema.neighbours)
     weighed = max(parts.multiplied) > 1
     sensitivity = weighed_sensitivity(moved, parts.multiplied) if weighed else moved
     noise = Gaussian.calibrate if weighed else additive_noise

@@ -949,7 +949,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
     def _totals(self, names: tuple[str, ...], bounds: list[Bounds], size: int | None) -> Measurement:
         """Noisy sums of columns and of their products, with a noisy or a public number of rows."""
         statistic = MeansAndCovariances(bounds=tuple((one.low, one.high) for one in bounds), counted=size is None)
-        rows = self.limits(self.contribution).most_rows(1)
+        rows = self.schema.contribution(self.contribution).most_rows(1)
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours, rows=rows)
 
         def value(counts: Any, sums: Any) -> Any:

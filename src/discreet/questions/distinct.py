@@ -126,7 +126,8 @@ class DistinctQuestion(MeasuredQuestion[CountRelease]):
         if not units:
             self.schema.column(self.column)
         cells = self.schema.cells(by)
-        once = Contribution(total=1) if units and not by else self.contribution
+        alone = units and not by and not self.schema.unit_is_row
+        once = Contribution(total=1) if alone else self.contribution
         most = self.schema.contribution(once).most_rows(cells)
         statistic = DistinctLabels(labels=most)
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours, groups=cells)
@@ -153,7 +154,7 @@ class DistinctQuestion(MeasuredQuestion[CountRelease]):
 
     def counted_words(self) -> str | None:
         unit = self.schema.unit
-        if unit.column is None or self.column == unit.column:
+        if self.schema.unit_is_row or self.column == unit.column:
             return None
         limits = self.schema.contribution(self.measurement.contribution)
         return f"at most {limits.most_rows(self.schema.cells(self.measurement.by))} labels of each {unit.name}"

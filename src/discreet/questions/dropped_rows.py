@@ -274,11 +274,11 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
     def statistic(self) -> DroppedRows:
         """What is counted, up to how many rows of one unit."""
         unit = self.schema.unit
-        if unit.column is None:
+        if self.schema.unit_is_row:
             given = 1 if self.most_rows is None else requirements.positive_integer("most_rows", self.most_rows)
             if given != 1:
                 raise InvalidParameter(
-                    "most_rows", self.most_rows, "a row is the unit, and counts once", "Leave most_rows out."
+                    "most_rows", self.most_rows, "a unit has one row, which counts once", "Leave most_rows out."
                 )
             return DroppedRows(most=1, unit=unit.name, limited=False)
         cells = self.schema.cells(column_names(self.by))
@@ -318,6 +318,6 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
         )
 
     def counted_words(self) -> str | None:
-        if self.schema.unit.column is None:
+        if self.schema.unit_is_row:
             return None
         return f"rows left out, at most {self.statistic.most} of each {self.schema.unit.name}"

@@ -18,7 +18,6 @@ from discreet.questions.grouped import Bins, public_bins
 from discreet.questions.question import (
     COLUMN,
     EDGES,
-    UNIT_SUM,
     UNSAID,
     WHOLE,
     DeclaredColumns,
@@ -55,7 +54,7 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     answers: ClassVar[str] = "How are the values of one column distributed?"
     ask: ClassVar[str] = "histogram"
     meaning: ClassVar[str] = "How many rows fall into each bin."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "bins": WHOLE, "unit_sum": UNIT_SUM}
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "bins": WHOLE}
     schema: Schema
     column: str
     guarantee: Guarantee = UNSAID
@@ -63,7 +62,6 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     edges: Sequence[float] | None = None
     bins: int | None = None
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -81,11 +79,11 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     def _measured(self) -> Measurement:
         if not isinstance(self.schema.column(self.column), Bounds):
             return table_measurement(self, (self.column,), self.contribution)
-        bounds = self._values(self.column, self.unit_sum)
+        bounds = self.schema.bounds(self.column)
         bins = self._bins(bounds)
         statistic = ContingencyTable({self.column: bins})
         # A limit per group is one in all here: rows are not grouped before they are binned.
-        rows = Contribution(total=self.limits(self.contribution, self.unit_sum).most_rows(1))
+        rows = Contribution(total=self.schema.contribution(self.contribution).most_rows(1))
         sensitivity = stability(rows, cells=statistic.cells, neighbours=self.schema.neighbours)
         size = self.public_size(self.column)
 
@@ -100,7 +98,6 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
             mechanism=additive_noise(self.guarantee, sensitivity, whole=True),
             columns=(self.column,),
             contribution=self.contribution,
-            unit_sum=self.unit_sum,
             public={} if size is None else {"n": size},
             from_histograms=counts,
             read="rows of a bin",

@@ -30,7 +30,6 @@ from discreet.questions.question import (
     COLUMNS,
     FLAG,
     NUMBER,
-    UNIT_SUM,
     UNSAID,
     WHOLE,
     DeclaredColumns,
@@ -127,7 +126,7 @@ MeanReading = MeanRelease | MeanInPartsRelease
 
 @dataclass(frozen=True)
 class MeanQuestion(MeasuredQuestion[MeanReading]):
-    """Mean of a column over rows, or over units with ``unit_sum``; in all or by group.
+    """Mean of a column over rows, in all or by group.
 
     Guarantee
     ---------
@@ -140,8 +139,8 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         The column, and columns of labels to group by.
     variance
         Whether to release the variance too, for a narrower interval for the population.
-    contribution, unit_sum
-        Limits per unit; bounds of a unit's total, where units are averaged.
+    contribution
+        Limits per unit.
     expected_rows, expected_mean
         What a plan is told to expect: by default 1,000 rows per group, spread evenly over the bounds. The number of
         rows turns noise in totals into noise in the mean, which is the largest for a mean at an end of the bounds.
@@ -167,7 +166,6 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         "column": COLUMN,
         "by": COLUMNS,
         "variance": FLAG,
-        "unit_sum": UNIT_SUM,
         "expected_rows": WHOLE,
         "expected_mean": NUMBER,
         "all_rows": FLAG,
@@ -179,7 +177,6 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     by: str | Sequence[str] = ()
     variance: bool = False
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
     expected_rows: int | None = None
     expected_mean: float | None = None
     all_rows: bool = False
@@ -192,7 +189,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         requirements.instance("variance", self.variance, bool, "variance=True or False")
         if self.all_rows is not False:
             check_weighted(self)
-        by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
+        by, bounds = column_names(self.by), self.schema.bounds(self.column)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
         size = None if by else self.public_size(self.column)
@@ -215,7 +212,6 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
             bounds,
             by=by,
             contribution=self.contribution,
-            unit_sum=self.unit_sum,
             all_rows=self.all_rows,
             expected=expected,
             moves=moves,

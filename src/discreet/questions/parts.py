@@ -466,7 +466,6 @@ def parts_measurement(
     *,
     by: tuple[str, ...],
     contribution: Contribution | None,
-    unit_sum: Bounds | None,
     all_rows: bool = False,
     expected: Expected,
     moves: Callable[[Parts], tuple[Sequence[float], Sequence[float] | None]],
@@ -478,7 +477,7 @@ def parts_measurement(
     ----------
     question, parts, column, bounds
         What is asked, the statistic of one group, its column, and the bounds of what is added up.
-    by, contribution, unit_sum, all_rows
+    by, contribution, all_rows
         As the question has them.
     expected, moves, read
         What a plan is told to expect; how far noise in each total moves n times what is read, then and for the least
@@ -486,7 +485,7 @@ def parts_measurement(
     """
     products = tuple((column,) * power for power in range(1, parts.degree + 1))
     groups, schema, size = question.schema.cells(by), question.schema, None if by else question.public_size(column)
-    moved = in_parts(question.limits(contribution, unit_sum), groups, parts.degree + 1, schema.neighbours)
+    moved = in_parts(schema.contribution(contribution), groups, parts.degree + 1, schema.neighbours)
 
     def measured(used: Parts) -> Measurement:
         sensitivity = weighed_sensitivity(moved, used.multiplied) if used.weighed else moved
@@ -519,7 +518,6 @@ def parts_measurement(
             by=by,
             columns=(column,),
             contribution=contribution,
-            unit_sum=unit_sum,
             products=products,
             public={"all_rows": True} if all_rows else {} if size is None else {"n": size},
             value=value,
@@ -550,16 +548,12 @@ def check_weighted(question: Any) -> None:
     """Refuse weights where no unit can have several rows, or where a unit counts once."""
     if not requirements.instance("all_rows", question.all_rows, bool, "all_rows=True or False"):
         return
-    if question.schema.unit.column is None:
+    if question.schema.unit_is_row:
         raise InvalidParameter(
             "all_rows",
             True,
-            "a row is the unit, and always counts once",
+            "each unit has one row, which always counts once",
             'Leave all_rows out, or declare unit=PrivacyUnit("person").',
-        )
-    if getattr(question, "unit_sum", None) is not None:
-        raise InvalidParameter(
-            "all_rows", True, "a unit counts once, with the sum of all its rows", "Leave all_rows or unit_sum out."
         )
 
 
@@ -568,7 +562,7 @@ def weighting_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     unit = question.schema.unit
     if question.all_rows:
         return (f"counted: {question.counted_words()}",)
-    if unit.column is None or getattr(question, "unit_sum", None) is not None:
+    if question.schema.unit_is_row:
         return ()
     noise = found.standard_error()
     chance = sampling_error(question, rows=DEFAULT_ROWS * groups_of(question), level=_ONE_ERROR)

@@ -215,7 +215,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
         if not by and size is not None:
             return self._of_public_size(place, size)
         groups = self.schema.cells(by)
-        rows = self.limits(self.contribution).most_rows(groups)
+        rows = self.schema.contribution(self.contribution).most_rows(groups)
         limits = Contribution(groups=1, rows=rows) if 1 in (rows, groups) else Contribution(total=rows)
         sensitivity = in_parts(limits, groups, 2, self.schema.neighbours)
 
@@ -226,7 +226,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
                 parts += [total - yes, yes]
             return fractions(parts)
 
-        all_limits = None if self.schema.unit.column is None else Contribution(total=rows)
+        all_limits = None if self.schema.unit_is_row else Contribution(total=rows)
 
         def of_all_rows(snapshot: Snapshot) -> Any:
             selected = Selected(by=(*by, self.column), contribution=all_limits, weighted=True)

@@ -37,7 +37,6 @@ from discreet.questions.question import (
     FLAG,
     LEVEL,
     PROBABILITIES,
-    UNIT_SUM,
     UNSAID,
     WHOLE,
     DeclaredColumns,
@@ -538,7 +537,6 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         "interval": LEVEL,
         "rows_at_least": WHOLE,
         "recursive": FLAG,
-        "unit_sum": UNIT_SUM,
     }
     schema: Schema
     column: str
@@ -550,7 +548,6 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     rows_at_least: int | None = None
     recursive: bool = False
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -559,8 +556,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     def _measured(self) -> Measurement:
         requirements.instance("recursive", self.recursive, bool, "recursive=True or False")
         by = column_names(self.by)
-        limits = self.limits(self.contribution, self.unit_sum)
-        bounds, coarse = _coarsened(self._values(self.column, self.unit_sum))
+        limits = self.schema.contribution(self.contribution)
+        bounds, coarse = _coarsened(self.schema.bounds(self.column))
         statistic = Quantiles(
             probabilities=self._shares(),
             bounds=bounds,
@@ -586,7 +583,6 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             by=by,
             columns=(self.column,),
             contribution=self.contribution,
-            unit_sum=self.unit_sum,
             public={},
             from_histograms=value,
             read="ranks" if statistic.interval is None else "ranks to an end",

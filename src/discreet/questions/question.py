@@ -22,7 +22,7 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rows import Selected, Snapshot, Totals, histograms, totals
-from discreet.core.schema import Bounds, Contribution, Schema, check_unit_sum
+from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.noise import combined_error, largest_variance
 from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
@@ -34,7 +34,7 @@ from discreet.results.release import Release, Statistic, claim_of_one_draw, draw
 
 __all__ = [
     "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
-    "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "UNIT_SUM", "WEIGHTS", "WHOLE", "Form",
+    "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "WEIGHTS", "WHOLE", "Form",
     "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question", "KINDS",
     "UNSAID", "DeclaredColumns", "column_names", "common_step", "enough", "first_of", "guarantee_of",
 ]  # fmt: skip
@@ -119,10 +119,6 @@ MODELS = Form(
 WEIGHTS = Form(
     lambda value: value in ("tables", "cells") or _numbers(value),
     '"tables", "cells", or a list with a number for each table',
-)
-UNIT_SUM = Form(
-    lambda value: isinstance(value, dict) and {"low", "high"} <= set(value) <= {"low", "high", "grid"},
-    "bounds such as { low = 0, high = 60, grid = 1 }",
 )
 
 
@@ -422,17 +418,17 @@ class Question(Asking, ABC, Generic[A]):
         """What a count counts: rows, or units where each of them counts once."""
         unit = self.schema.unit
         limits = getattr(self, "contribution", None) or unit.contribution
-        once = unit.column is not None and limits is not None and limits.total == 1
+        limited = unit.column is not None and limits is not None and limits.total == 1
+        once = limited or self.schema.made_from is not None
         return f"{words.get(unit.name, unit.name)}s" if once else "rows"
 
     def counted_words(self) -> str | None:
         """What one unit can count for, where units are not rows."""
-        unit, unit_sum = self.schema.unit, getattr(self, "unit_sum", None)
+        unit = self.schema.unit
         if unit.column is None:
             return None
-        if unit_sum is not None:
-            clipped = f"clipped to {unit_sum.low:g} … {unit_sum.high:g}"
-            return f"the total of each {unit.name}, {clipped}, once{' per group' if getattr(self, 'by', None) else ''}"
+        if self.schema.made_from is not None:
+            return f"each {unit.name} once, with features of all its rows"
         own = getattr(self, "contribution", None) or unit.contribution
         limits = {} if own is None else own.to_dict()
         most = limits.get("total", limits.get("rows", 1))
@@ -453,7 +449,7 @@ class Measurement:
     ----------
     statistic, sensitivity, mechanism, public
         As the release will carry them.
-    by, columns, contribution, unit_sum, products, from_lowest
+    by, columns, contribution, products, from_lowest
         What has to be added up, and whether grid steps count from the lower bound.
     bands
         For numbers in ``by``, the grid steps at which a new band starts.
@@ -473,7 +469,6 @@ class Measurement:
     by: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
     products: tuple[tuple[str, ...], ...] = ()
     from_lowest: bool = False
     bands: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -496,7 +491,7 @@ class Measurement:
         rows = rows.banded(self.bands) if self.bands else rows
         if self.from_rows is not None:
             return self.from_rows(rows)
-        selected = Selected(by=self.by, columns=self.columns, contribution=self.contribution, unit_sum=self.unit_sum)
+        selected = Selected(by=self.by, columns=self.columns, contribution=self.contribution)
         if self.from_histograms is not None:
             return self.from_histograms(histograms(rows, selected))
         if self.from_blocks is not None:
@@ -575,7 +570,6 @@ class MeasuredQuestion(Question[A]):
             "by": list(found.by),
             "columns": list(found.columns),
             "limits": self.schema.contribution(found.contribution).to_dict(),
-            "unit_sum": None if found.unit_sum is None else found.unit_sum.to_dict(),
             "statistic": found.statistic.to_dict(),
             "schema": self.schema.facts_of([*found.by, *found.columns]),
             **({"all_rows": True} if getattr(self, "all_rows", False) else {}),
@@ -592,7 +586,11 @@ class MeasuredQuestion(Question[A]):
         """The true, still private value, with its sensitivity."""
         found = self.measurement
         protection = self.schema.protection(*found.public_facts)
-        told = {"counted": self.counted_words(), "all_rows": getattr(self, "all_rows", False) or None}
+        told = {
+            "counted": self.counted_words(),
+            "all_rows": getattr(self, "all_rows", False) or None,
+            "per_unit": True if self.schema.made_from is not None else None,
+        }
         public = {**found.public, **{name: words for name, words in told.items() if words is not None}}
         return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, public)
 
@@ -637,27 +635,13 @@ class MeasuredQuestion(Question[A]):
 
     # ---- public facts that several questions need -------------------------------------------------------------------
 
-    def limits(self, contribution: Contribution | None, unit_sum: Bounds | None = None) -> Contribution:
-        """Limits per unit; a clipped sum counts once per group."""
-        limits = self.schema.contribution(contribution)
-        return limits if unit_sum is None else Contribution(groups=limits.groups, rows=1)
-
-    def _values(self, column: str, unit_sum: Bounds | None) -> Bounds:
-        """Bounds of what is added up: the column's, or those of a unit's sum."""
-        bounds = self.schema.bounds(column)
-        if unit_sum is None:
-            return bounds
-        check_unit_sum(self.schema, (column,), unit_sum)
-        return unit_sum
-
     def _labels(self, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         return {name: tuple(self.schema.categories(name).labels) for name in by}
 
     def public_size(self, *columns: str) -> int | None:
         """The public number of rows, where neighbours have the same number of them; else None."""
         kept = self.schema.keeps_every_row(columns)
-        rows_are_units = self.schema.unit.column is None
-        fixed = self.schema.neighbours is Neighbours.REPLACE_ONE and rows_are_units and kept
+        fixed = self.schema.neighbours is Neighbours.REPLACE_ONE and self.schema.unit_is_row and kept
         return self.schema.size if fixed else None
 
     def grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:

@@ -23,12 +23,12 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rows import Selected, Snapshot, totals
-from discreet.core.schema import Bounds, Contribution, Schema, check_unit_sum, stability
+from discreet.core.schema import Bounds, Contribution, Schema, stability
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error, even_split, running_sums, weights
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
-from discreet.questions.question import COLUMN, LABEL, UNIT_SUM, UNSAID, DeclaredColumns, Form, Question, first_of
+from discreet.questions.question import COLUMN, LABEL, UNSAID, DeclaredColumns, Form, Question, first_of
 from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -229,7 +229,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         The period to release; a plan file fills in its own.
     column
         What to add up; rows are counted where it is left out.
-    contribution, unit_sum
+    contribution
         Limits per unit within its first period, as for a sum.
 
     Examples
@@ -249,7 +249,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     meaning: ClassVar[str] = "How many rows there are up to each period, and how many each period added."
     part: ClassVar[str] = "period"
     continues: ClassVar[bool] = True
-    forms: ClassVar[Mapping[str, Form]] = {"over": COLUMN, "period": LABEL, "column": COLUMN, "unit_sum": UNIT_SUM}
+    forms: ClassVar[Mapping[str, Form]] = {"over": COLUMN, "period": LABEL, "column": COLUMN}
     schema: Schema
     over: str
     guarantee: Guarantee = UNSAID
@@ -257,7 +257,6 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     period: Any = None
     column: str | None = None
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -272,6 +271,11 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
             raise InvalidParameter(
                 "neighbours", "replace_one", "a replaced row may move to another period, which is not covered",
                 "Declare add_remove, which protects the number of rows too.",
+            )  # fmt: skip
+        if self.schema.made_from is not None:
+            raise InvalidParameter(
+                "schema", "per_unit", "a feature changes as rows are added, which is not covered",
+                "Ask of the rows, with contribution=Contribution(rows=…).",
             )  # fmt: skip
         if self.period is None:
             raise InvalidParameter(
@@ -291,8 +295,6 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
                 "period could become later, which is not covered",
                 "Use columns of the first table, also in where.",
             )  # fmt: skip
-        if self.unit_sum is not None:
-            check_unit_sum(self.schema, () if self.column is None else (self.column,), self.unit_sum)
         self.claim(None)  # refuses what cannot be answered before anything is planned or spent
 
     # -- what is measured ----------------------------------------------------------------------------------
@@ -306,13 +308,13 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     @property
     def _bounds(self) -> Bounds | None:
         """Bounds of what is added up; None where rows are."""
-        return None if self.column is None else self.unit_sum or self.schema.bounds(self.column)
+        return None if self.column is None else self.schema.bounds(self.column)
 
     @property
     def _limits(self) -> Contribution:
         """What of a unit counts: its first period, and so many rows in it."""
         limits = self.schema.contribution(self.contribution)
-        return Contribution(groups=1, rows=1 if self.unit_sum is not None else limits.most_rows_in_a_group())
+        return Contribution(groups=1, rows=limits.most_rows_in_a_group())
 
     @property
     def _move(self) -> Fraction:
@@ -340,7 +342,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         """The true, still private value of the measurement."""
         columns = () if self.column is None else (self.column,)
         selected = Selected(
-            by=(self.over,), columns=columns, unit_sum=self.unit_sum, first=True,
+            by=(self.over,), columns=columns, first=True,
             contribution=None if self.schema.unit.column is None else self._limits,
         )  # fmt: skip
         found = totals(rows, selected, [columns] if columns else [])
@@ -360,7 +362,6 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
             "over": self.over,
             "columns": columns,
             "limits": self._limits.to_dict(),
-            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
             "statistic": statistic.to_dict(),
             "schema": self.schema.facts_of(columns),
         }
@@ -509,7 +510,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         unit = self.schema.unit
         if unit.column is None:
             return "each row in its period, which must not change from one release to the next"
-        rows = "its total" if self.unit_sum is not None else f"at most {self._limits.rows} rows"
+        rows = f"at most {self._limits.rows} rows"
         return f"{rows} of each {unit.name}, in the first period in which it has any; rows are only added, never moved"
 
 

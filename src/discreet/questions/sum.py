@@ -22,7 +22,6 @@ from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
 from discreet.questions.question import (
     COLUMN,
     COLUMNS,
-    UNIT_SUM,
     UNSAID,
     DeclaredColumns,
     Form,
@@ -205,14 +204,13 @@ class SumQuestion(MeasuredQuestion[Answer]):
     answers: ClassVar[str] = "What is the total, in all or in each group?"
     ask: ClassVar[str] = "sum"
     meaning: ClassVar[str] = "The total of {subject}."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS, "unit_sum": UNIT_SUM}
+    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
     schema: Schema
     column: str
     guarantee: Guarantee = UNSAID
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -220,7 +218,7 @@ class SumQuestion(MeasuredQuestion[Answer]):
 
     def _measured(self) -> Measurement:
         by, column = column_names(self.by), self.column
-        bounds = self._values(column, self.unit_sum)
+        bounds = self.schema.bounds(column)
         sensitivity = self._sensitivity(bounds, by)
 
         # Geometric noise on several fractions must know how far each of them moves.
@@ -237,7 +235,6 @@ class SumQuestion(MeasuredQuestion[Answer]):
             by=by,
             columns=(column,),
             contribution=self.contribution,
-            unit_sum=self.unit_sum,
             products=((column,),),
             public={},
             value=value,
@@ -248,5 +245,5 @@ class SumQuestion(MeasuredQuestion[Answer]):
         low, high = decimal(bounds.low), decimal(bounds.high)
         if not by and self.public_size(self.column) is not None:
             return Sensitivity(moves=(not_below(high - low),))
-        limits, cells = self.limits(self.contribution, self.unit_sum), self.schema.cells(by)
+        limits, cells = self.schema.contribution(self.contribution), self.schema.cells(by)
         return stability(limits, cells=cells, neighbours=self.schema.neighbours, low=low, high=high)

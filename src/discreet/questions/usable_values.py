@@ -163,7 +163,7 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
     columns: str | Sequence[str] = ()
 
     def _measured(self) -> Measurement:
-        by_row = self.schema.unit.column is None
+        by_row = self.schema.unit_is_row
         names = column_names(self.columns, "columns") or tuple(self.schema.columns)
         for name in names:
             self.schema.column(name)
@@ -189,4 +189,4 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
 
     def counted_words(self) -> str | None:
         unit = self.schema.unit
-        return None if unit.column is None else f"each {unit.name} once, with the share of its rows"
+        return None if self.schema.unit_is_row else f"each {unit.name} once, with the share of its rows"

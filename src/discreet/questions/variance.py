@@ -28,7 +28,6 @@ from discreet.questions.question import (
     COLUMN,
     COLUMNS,
     NUMBER,
-    UNIT_SUM,
     UNSAID,
     WHOLE,
     DeclaredColumns,
@@ -314,7 +313,6 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,
         "by": COLUMNS,
-        "unit_sum": UNIT_SUM,
         "expected_rows": WHOLE,
         "expected_mean": NUMBER,
     }
@@ -324,7 +322,6 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
     expected_rows: int | None = None
     expected_mean: float | None = None
 
@@ -333,7 +330,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
         return columns.number()
 
     def _measured(self) -> Measurement:
-        by, bounds = column_names(self.by), self._values(self.column, self.unit_sum)
+        by, bounds = column_names(self.by), self.schema.bounds(self.column)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         mean = (1 + expected.slope(bounds.low, bounds.high)) / 2
         parts = self.parts(bounds=(bounds.low, bounds.high))
@@ -353,7 +350,6 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
             bounds,
             by=by,
             contribution=self.contribution,
-            unit_sum=self.unit_sum,
             expected=expected,
             moves=moves,
             read="the variance",
@@ -392,7 +388,7 @@ class StandardDeviationQuestion(VarianceQuestion):
     parts: ClassVar[type[MeanAndVarianceInParts]] = StandardDeviationInParts
 
     def _measured(self) -> Measurement:
-        found, bounds = super()._measured(), self._values(self.column, self.unit_sum)
+        found, bounds = super()._measured(), self.schema.bounds(self.column)
         mean = (1 + Expected(mean=self.expected_mean).slope(bounds.low, bounds.high)) / 2
         spread = (bounds.high - bounds.low) * math.sqrt(typical_variance(mean, bounds))
 

@@ -6,8 +6,9 @@ read differently: ``\s``, ``$``, and letters whose case is ignored.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from discreet.core.columns import ASCII_LOWER, EPOCH, LONGEST_LABEL, Bands, Bounds, Categories, Column, Dates, Label
@@ -15,8 +16,8 @@ from discreet.core.errors import WrongType
 from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dialect
 
 __all__ = [
-    "civil", "date_count", "days_of", "forbidden_label", "grid_step", "identifier", "label_code", "number_of",
-    "stripped", "usable",
+    "LIMB", "TOO_MANY", "civil", "clipped", "date_count", "days_of", "exact_sum", "forbidden_label", "grid_step",
+    "identifier", "label_code", "number_of", "quotient", "stripped", "usable",
 ]  # fmt: skip
 
 
@@ -357,3 +358,41 @@ def grid_step(column: Any, bounds: Bounds, name: str, written: Dialect = _PLAIN)
         (value >= bounds.high, ibis.literal(bounds.highest, type="int64")),
         else_=(value / bounds.grid + 0.5).floor().cast("int64"),
     )
+
+
+# ---- Sums: whole numbers, added up so that nothing overflows on any engine.
+
+
+_SMALL = 2**22
+"""Sums of 2⁴⁰ numbers within this fit 64 bits; beyond, 38 decimal digits hold 2⁴⁰ products of two grid steps."""
+LIMB = 2**20
+"""Half of a grid step of at most 40 bits: four of them multiply to 80 bits."""
+TOO_MANY = 2**31
+"""A unit with so many rows counts nothing, where its sums could leave 64 bits."""
+
+
+def clipped(sums: Any, low: int, high: int) -> Any:
+    """The sum, moved to the nearer limit where it lies outside, and only then cast."""
+    import ibis
+
+    return ibis.cases(
+        (sums <= low, ibis.literal(low, type="int64")),
+        (sums >= high, ibis.literal(high, type="int64")),
+        else_=sums.cast("int64"),
+    )
+
+
+def exact_sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
+    """Sum of products of factors within their ``reaches`` that cannot overflow."""
+    reach = math.prod(reaches)
+    if reach <= _SMALL:
+        return math.prod(factors[1:], start=factors[0]).sum().cast("int64")
+    if reach > 2**62:  # two products of 64 bits, multiplied in 38 digits
+        halves = [factors[: len(factors) // 2], factors[len(factors) // 2 :]]
+        factors = [math.prod(half[1:], start=half[0]).cast("decimal(19, 0)") for half in halves]
+    return math.prod(factors[1:], start=factors[0]).cast("decimal(38, 0)").sum().cast("decimal(38, 0)")
+
+
+def quotient(number: Any, by: Any) -> Any:
+    """How often ``by`` goes into a number. Engines divide whole numbers each in their own way, or not at all."""
+    return ((number - number % by) / by).round().cast("int64")

@@ -24,7 +24,6 @@ from discreet.core.schema import (
     Contribution,
     Related,
     Schema,
-    check_unit_sum,
     related_schema,
 )
 
@@ -64,9 +63,6 @@ class Selected:
         Numeric columns that are read.
     contribution
         Limits per unit, where the schema's own do not apply.
-    unit_sum
-        Where given, each unit counts once per cell, with the sum of its single numeric column clipped to these
-        bounds (on the column's grid), instead of once per row.
     whole
         Columns of labels that a row must have, though they make no cells: totals by different columns are then of the
         same rows.
@@ -80,7 +76,6 @@ class Selected:
     by: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     contribution: Contribution | None = None
-    unit_sum: Bounds | None = None
     whole: tuple[str, ...] = ()
     first: bool = False
     weighted: bool = False
@@ -127,13 +122,10 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     snapshot.require(*selected.by, *selected.columns, *selected.whole)
     cells, limits = schema.cells(selected.by), schema.contribution(selected.contribution)
     rows = taking_part(snapshot, selected)
-    if selected.unit_sum is not None:
-        check_unit_sum(schema, selected.columns, selected.unit_sum)
     if snapshot.by_row:
         return rows
     groups = None if limits.groups is None or limits.groups >= cells else limits.groups
-    whole = selected.weighted or selected.unit_sum is not None
-    most = None if whole else limits.most_rows_in_a_group()
+    most = None if selected.weighted else limits.most_rows_in_a_group()
     scope = scope_of(limits)
     gaps = snapshot.gaps.intersection((*selected.columns, *selected.whole))
     choice = (selected.by, gaps, groups, most, scope, selected.first)
@@ -253,7 +245,7 @@ def take_joined(dataset: Dataset, schema: Schema, related: Mapping[str, Dataset]
     """Read and encode the rows once, with the columns of the related tables that the schema names."""
 
     def attach(table: ir.Table, names: Mapping[str, str], marked: bool) -> ir.Table:
-        for name, one in schema.related.items():
+        for name, one in schema.of_rows.related.items():
             kept = _kept(related[name], one, salt)
             table = stored(dataset, _joined(dataset, table, kept, one, names))
             if marked:
@@ -343,7 +335,9 @@ def one_row_each(snapshot: Snapshot, columns: Sequence[str], order: Order) -> An
 
 
 def _one_each(snapshot: Snapshot, table: Any, ordered_by: Sequence[str]) -> Any:
-    schema = replace(snapshot.schema, columns={name: Bounds(0, 1) for name in ordered_by}, where=None, related={})
+    declared = {name: Bounds(0, 1) for name in ordered_by}
+    # of the rows: a schema of features would take each of them for a unit
+    schema = replace(snapshot.schema.of_rows, columns=declared, where=None, related={}, features={})
     names = {name: name for name in ordered_by}
     rows = replace(snapshot, schema=schema, table=table, names=names, gaps=frozenset(), kept={})
     return kept_rows(rows, Selected(contribution=Contribution(total=1)))

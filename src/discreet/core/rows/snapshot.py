@@ -20,6 +20,7 @@ from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.rows.expressions import (
     civil,
+    clipped,
     days_of,
     forbidden_label,
     grid_step,
@@ -28,6 +29,7 @@ from discreet.core.rows.expressions import (
     number_of,
     usable,
 )
+from discreet.core.rows.features import features_of
 from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dataset
 from discreet.core.schema import Bands, Schema
 
@@ -213,8 +215,8 @@ class Snapshot:
 
     @property
     def by_row(self) -> bool:
-        """Whether rows are the units."""
-        return self.schema.unit.column is None
+        """Whether each unit has one row."""
+        return self.schema.unit_is_row
 
     def banded(self, bands: Mapping[str, Sequence[int]]) -> Snapshot:
         """The same rows, where bands of some numbers take the place of their values.
@@ -227,8 +229,9 @@ class Snapshot:
             value = self.table[self.names[name]]
             codes[self.names[name]] = sum(((value >= step).cast("int32") for step in steps), (value * 0).cast("int32"))
             declared[name] = Categories(range(len(steps) + 1))
-        table, schema = self.table.mutate(**codes), self.schema.computed_already().declaring(**declared)
-        return replace(self, table=table, schema=schema, kept={})
+        known = self.schema.computed_already()
+        schema = replace(known, columns={**known.columns, **declared})
+        return replace(self, table=self.table.mutate(**codes), schema=schema, kept={})
 
     def require(self, *names: str) -> None:
         """Refuse declared columns that cannot be made of the columns that the source has."""
@@ -249,6 +252,9 @@ def take(
     Where ``marked``, a column `MARK` + its name in the table says of each value whether it can be used. ``attach`` adds
     the columns of related tables: see `discreet.core.rows.keep`.
     """
+    if schema.made_from is not None:
+        rows = take(dataset, schema.made_from, salt=salt, marked=marked, attach=attach)
+        return _of_units(rows, schema, marked)
     if schema.related and attach is None:
         tables = ", ".join(schema.related)
         raise SourceError(f"related = {tables}: the schema names tables that were not given. Nothing was spent.")
@@ -268,8 +274,41 @@ def take(
     return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps, attach=attach)
 
 
+def _of_units(rows: Snapshot, schema: Schema, marked: bool) -> Snapshot:
+    """One row per unit, with its features in the place of its rows."""
+    features = rows.schema.features
+    made = [name for name in schema.columns if {*rows.names}.issuperset(features[name].names())]
+    names = {name: f"x{position}" for position, name in enumerate(made)}
+    units = features_of(rows.table, UNIT, schema, made, rows.names)
+    fields: dict[str, Any] = {}
+    for name, encoded in names.items():
+        fields |= _feature_fields(encoded, units[encoded], schema.columns[name], marked)
+    table = stored(rows.dataset, units.select(UNIT, **fields))
+    nulls = {encoded: table[encoded].isnull().any() for encoded in names.values()}
+    found = rows.dataset.fetch(table.aggregate(**nulls)).to_pylist()[0] if nulls else {}
+    if schema.where is not None:
+        table = table.filter(_computed(schema, names, table, schema.where))
+    gaps = frozenset(name for name, encoded in names.items() if found[encoded])
+    return replace(rows, schema=schema, table=table, names=names, gaps=gaps, kept={})
+
+
+def _feature_fields(encoded: str, value: Any, declared: Column, marked: bool) -> dict[str, Any]:
+    """A feature's grid step or code, clipped, and whether it can be used."""
+    if isinstance(declared, Bounds):
+        low, high, missing, reach = declared.lowest, declared.highest, declared.null_index(), declared.reach
+    elif isinstance(declared, Categories):
+        low, high, missing, reach = 0, declared.cells - 1, declared.replacement("nulls"), declared.cells
+    else:
+        raise SourceError(f"column {encoded!r}: a feature has bounds or a list of labels. Nothing was spent.")
+    mark = {MARK + encoded: value.between(low, high).fill_null(False).cast("int8")} if marked else {}
+    value = clipped(value, low, high)
+    value = value if missing is None else value.fill_null(missing)
+    return {encoded: value.cast(_narrowest(reach)), **mark}
+
+
 def check_types(dataset: Dataset, schema: Schema) -> None:
     """Refuse columns whose type on the engine cannot hold what is declared of them; no row is looked at."""
+    schema = schema.of_rows
     names = _encoded_names(schema, dataset.table.columns)
     _encoded(dataset, schema, {name: names[name] for name in schema.source_columns([*names])}, False)
 

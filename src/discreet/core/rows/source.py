@@ -229,6 +229,7 @@ def source_of(given: Any, *, engine: Any = None) -> Source:
 
 def open_declared(source: Source, schema: Schema, others: Sequence[str] = ()) -> Dataset:
     """The rows of a source, with the columns that a schema makes use of and ``others``; no other is converted."""
+    schema = schema.of_rows
     declared = [name for name in schema.columns if source.may_have(schema.source_columns([name]))]
     columns = {*schema.source_columns(declared), *others} - {None}
     dates = [name for name in columns if isinstance(schema.columns.get(name), Dates)]

@@ -17,27 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
+from discreet.core.rows.expressions import LIMB, TOO_MANY, clipped, exact_sum, quotient
 from discreet.core.rows.keep import CELL, Selected, digits, keep_groups, kept_rows, refuse_excess, scope_of, taking_part
 from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, stored, take
-from discreet.core.schema import Bounds, unit_sum_steps
+from discreet.core.schema import Bounds
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 __all__ = [
-    "BUCKETS", "SHARES", "Totals", "WHOLE", "by_cell", "clipped", "coarsening", "distinct_labels", "exact_sum",
+    "BUCKETS", "SHARES", "Totals", "WHOLE", "by_cell", "coarsening", "distinct_labels",
     "histograms", "dropped_rows", "matrix", "squares", "totals", "totals_by_partition", "unit_counts", "usable_totals",
     "weighted_totals",
 ]  # fmt: skip
 
 
-_SMALL = 2**22
-"""Sums of 2⁴⁰ numbers within this fit 64 bits; beyond, 38 decimal digits hold 2⁴⁰ products of two grid steps."""
 _HOLDS = 2**86
 """Sums of 2⁴⁰ products within this have 38 digits."""
-_LIMB = 2**20
-"""Half of a grid step of at most 40 bits: four of them multiply to 80 bits."""
-SHARES = _SMALL
+SHARES = 2**22
 """Steps between 0 and 1 of a square that is added up."""
 _PARTITION_DIGITS = 4
 BUCKETS = 16**_PARTITION_DIGITS
@@ -71,8 +68,8 @@ def totals(
 ) -> Totals:
     """Rows per cell, and for each product of columns the sum over rows of the product of grid steps.
 
-    Where ``unit_sum`` is set a unit takes the place of a row, and its clipped sum that of the grid step. Products have
-    one to four factors, or more where ``from_lowest`` counts steps from the lower bound, in units of `coarsening`.
+    Products have one to four factors, or more where ``from_lowest`` counts steps from the lower bound, in units of
+    `coarsening`.
     """
     longest = max((len(product) for product in products), default=1)
     for product in products:
@@ -81,8 +78,7 @@ def totals(
                 "products", product, f"must be one to four of {selected.columns}", "Check the names."
             )
     rows = _values(snapshot, selected)
-    bounds = {name: selected.unit_sum or snapshot.schema.bounds(name) for name in selected.columns}
-    steps = {name: (rows[_step(selected, name)], one.reach) for name, one in bounds.items()}
+    steps = {name: (rows[_step(selected, name)], snapshot.schema.bounds(name).reach) for name in selected.columns}
     if from_lowest:
         steps = {name: _above_lowest(snapshot.schema.bounds(name), step, longest) for name, (step, _) in steps.items()}
     sums: dict[str, Any] = {}
@@ -96,7 +92,7 @@ def totals(
     cells = snapshot.schema.cells(selected.by)
     found = {tuple(product): np.zeros(cells, dtype=object) for product in products}
     for position, (product, shift) in enumerate(terms):
-        found[product] += by_cell(fetched, f"t{position}", cells) * _LIMB ** shift.bit_count()
+        found[product] += by_cell(fetched, f"t{position}", cells) * LIMB ** shift.bit_count()
     return Totals(by_cell(fetched, "n", cells), found)
 
 
@@ -109,21 +105,11 @@ def _above_lowest(bounds: Bounds, step: Any, factors: int) -> tuple[Any, int]:
 
 
 def _values(snapshot: Snapshot, selected: Selected) -> ir.Table:
-    """Cell and grid steps ``v0, v1, …`` of what counts: rows, or units with their clipped sums."""
+    """Cell and grid steps ``v0, v1, …`` of the rows that count, with their units where ids tell them apart."""
     rows = kept_rows(snapshot, selected)
-    if selected.unit_sum is not None:
-        return _unit_values(snapshot, selected)
     steps = {_step(selected, name): snapshot.column(rows, name) for name in selected.columns}
-    return rows.select(rows[CELL], **steps)
-
-
-def _unit_values(snapshot: Snapshot, selected: Selected) -> ir.Table:
-    """One clipped sum ``v0`` per unit and cell, with the unit."""
-    rows = kept_rows(snapshot, selected)
-    low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
-    step, reach = snapshot.column(rows, selected.columns[0]), snapshot.schema.bounds(selected.columns[0]).reach
-    sums = rows.group_by([UNIT, CELL]).aggregate(s=exact_sum([step], [reach]))
-    return sums.select(sums[UNIT], sums[CELL], v0=clipped(sums.s, low, high))
+    units = [] if snapshot.schema.unit.column is None else [rows[UNIT]]
+    return rows.select(*units, rows[CELL], **steps)
 
 
 def _step(selected: Selected, name: str) -> str:
@@ -133,37 +119,15 @@ def _step(selected: Selected, name: str) -> str:
 def _limbs(factors: Sequence[Any], reaches: Sequence[int]) -> list[tuple[list[Any], list[int]]]:
     """The product as it stands; or, where its sum could leave 38 digits, its 2ᵏ products of upper and lower halves.
 
-    The k-th bit of a product's place says that its k-th factor is an upper half, worth `_LIMB`. A value is
-    upper·_LIMB + lower whichever way the engine rounds the quotient.
+    The k-th bit of a product's place says that its k-th factor is an upper half, worth `LIMB`. A value is
+    upper·LIMB + lower whichever way the engine rounds the quotient.
     """
     if len(factors) <= 2 or (math.prod(reaches) <= _HOLDS and max(reaches) ** 2 <= 2**62):
         return [(list(factors), list(reaches))]
-    uppers = [(factor // _LIMB).cast("int64") for factor in factors]
-    halves = [(factor - upper * _LIMB, upper) for factor, upper in zip(factors, uppers, strict=True)]
+    uppers = [(factor // LIMB).cast("int64") for factor in factors]
+    halves = [(factor - upper * LIMB, upper) for factor, upper in zip(factors, uppers, strict=True)]
     places = range(2 ** len(factors))
-    return [([pair[place >> k & 1] for k, pair in enumerate(halves)], [_LIMB] * len(factors)) for place in places]
-
-
-def clipped(sums: Any, low: int, high: int) -> Any:
-    """The sum, moved to the nearer limit where it lies outside, and only then cast."""
-    import ibis
-
-    return ibis.cases(
-        (sums <= low, ibis.literal(low, type="int64")),
-        (sums >= high, ibis.literal(high, type="int64")),
-        else_=sums.cast("int64"),
-    )
-
-
-def exact_sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
-    """Sum of products of factors within their ``reaches`` that cannot overflow."""
-    reach = math.prod(reaches)
-    if reach <= _SMALL:
-        return math.prod(factors[1:], start=factors[0]).sum().cast("int64")
-    if reach > 2**62:  # two products of 64 bits, multiplied in 38 digits
-        halves = [factors[: len(factors) // 2], factors[len(factors) // 2 :]]
-        factors = [math.prod(half[1:], start=half[0]).cast("decimal(19, 0)") for half in halves]
-    return math.prod(factors[1:], start=factors[0]).cast("decimal(38, 0)").sum().cast("decimal(38, 0)")
+    return [([pair[place >> k & 1] for k, pair in enumerate(halves)], [LIMB] * len(factors)) for place in places]
 
 
 def by_cell(fetched: Mapping[str, list[Any]], name: str, cells: int) -> NDArray[Any]:
@@ -193,8 +157,9 @@ def matrix(snapshot: Snapshot, columns: Sequence[str]) -> NDArray[np.float64]:
             "unit", snapshot.schema.unit.name, "rows can only be taken one by one where a row is the unit",
             "Ask of data with one row per unit, and leave the id column out of the schema.",
         )  # fmt: skip
-    rows = _values(snapshot, Selected(columns=tuple(columns)))
-    fetched = snapshot.dataset.fetch(rows.drop(CELL))
+    selected = Selected(columns=tuple(columns))
+    rows = _values(snapshot, selected)
+    fetched = snapshot.dataset.fetch(rows.select(*(_step(selected, name) for name in columns)))
     grids = [snapshot.schema.bounds(name).grid for name in columns]
     steps = [column.to_numpy().astype(float) for column in fetched.columns]
     return np.column_stack([step * grid for step, grid in zip(steps, grids, strict=True)])
@@ -230,13 +195,14 @@ def squares(
 def totals_by_partition(
     snapshot: Snapshot, selected: Selected, partitions: int | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Units, sums and sums of squares of their offsets from the lower bound, by cell and partition.
+    """Rows, sums and sums of squares of their offsets from the lower bound, by cell and partition of units.
 
     A unit's partition follows from the first digits of the SHA-256 of its own id, so it never depends on anybody else
     and is the same on every engine.
     """
-    low, high = unit_sum_steps(snapshot.schema, selected.columns, selected.unit_sum)
-    units = _unit_values(snapshot, selected)
+    outcome = snapshot.schema.bounds(selected.columns[0])
+    low, high = outcome.lowest, outcome.highest
+    units = _values(snapshot, selected)
     part = 0 if partitions is None else digits(snapshot, _PARTITION_DIGITS, "p", units[UNIT]) * partitions // BUCKETS
     values = units.mutate(v=units.v0 - low, part=part)
     sums = {"t": exact_sum([values.v], [high - low]), "q": exact_sum([values.v, values.v], [high - low] * 2)}
@@ -281,8 +247,6 @@ def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int
 
 _LARGEST_WHOLE = 2**30
 """What a row is split into, at most: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
-_TOO_MANY = 2**31
-"""A unit with so many rows counts nothing, because its sums could leave 64 bits."""
 _NUDGE = 2**-10
 """More than floating point can be off: parts that are whole stay so, and others are never more than they should be."""
 
@@ -293,16 +257,16 @@ def weighted_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDAr
     Of the single column that is selected, or, of degree 0 and for no column, the weights themselves.
     """
     limits = snapshot.schema.contribution(selected.contribution)
-    most = min(limits.most_rows_in_a_group(), _TOO_MANY)
+    most = min(limits.most_rows_in_a_group(), TOO_MANY)
     rows = kept_rows(snapshot, selected)
     whole, parts = _row_parts(snapshot, rows, selected, degree)
     names = [f"p{place}" for place in range(degree + 1)]
     rows = rows.select(UNIT, CELL, **dict(zip(names, parts, strict=True)))
-    sums = {name: clipped(exact_sum([rows[name]], [whole]), 0, whole * _TOO_MANY) for name in names}
+    sums = {name: clipped(exact_sum([rows[name]], [whole]), 0, whole * TOO_MANY) for name in names}
     units = rows.group_by([UNIT, CELL]).aggregate(n=rows.count(), **sums)
     scope = scope_of(limits)
     units = units.mutate(held=units.n.sum().over(group_by=list(scope)).cast("int64"))
-    units = units.filter(units.held < _TOO_MANY)
+    units = units.filter(units.held < TOO_MANY)
     weighed = {name: _weighed(units[name], units.held, most) for name in names}
     units = stored(snapshot.dataset, units.select(UNIT, CELL, **weighed))
     limit = most * whole
@@ -338,13 +302,8 @@ def _row_parts(snapshot: Snapshot, rows: ir.Table, selected: Selected, degree: i
 
 def _weighed(total: Any, held: Any, most: int) -> Any:
     """A unit's total times most/held, rounded down, where it holds more rows than the most that may count."""
-    over = _quotient(total, held) * most + _quotient(total % held * most, held)
+    over = quotient(total, held) * most + quotient(total % held * most, held)
     return (held <= most).ifelse(total, over)
-
-
-def _quotient(number: Any, by: Any) -> Any:
-    """How often ``by`` goes into a number. Engines divide whole numbers each in their own way, or not at all."""
-    return ((number - number % by) / by).round().cast("int64")
 
 
 # ---- Left out: what limits and missing values keep out of a question, unit by unit and up to a public number of rows

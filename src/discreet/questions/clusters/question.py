@@ -63,12 +63,12 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
 
     def model(self) -> DPLloyd | KMedian:
         """A model to be fitted: k-means within the columns' bounds, or k-median among public positions."""
-        if self.schema.neighbours is not Neighbours.ADD_REMOVE or self.schema.unit.column is not None:
+        if self.schema.neighbours is not Neighbours.ADD_REMOVE or not self.schema.unit_is_row:
             raise InvalidParameter(
                 "unit",
                 self.schema.unit.name,
                 "clusters are proved for added and removed rows",
-                "Declare rows as units and add_remove neighbours.",
+                "Declare add_remove neighbours, and rows as units or features per unit.",
             )
         bounds = [(self.schema.bounds(name).low, self.schema.bounds(name).high) for name in self._names]
         if self.universe is None:

@@ -17,7 +17,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rows import Snapshot
-from discreet.core.schema import Bounds, Schema, check_unit_sum
+from discreet.core.schema import Schema
 from discreet.inference.least_squares import JointTest
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.two_sample import Contrast, contrast, equal_means
@@ -41,7 +41,6 @@ from discreet.questions.question import (
     METHOD,
     NUMBER,
     PAIR,
-    UNIT_SUM,
     UNSAID,
     WHOLE,
     DeclaredColumns,
@@ -329,7 +328,6 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
         "censor": PAIR,
         "method": METHOD,
         "arm": METHOD,
-        "unit_sum": UNIT_SUM,
         "spread": NUMBER,
         "expected_rows": WHOLE,
     }
@@ -342,7 +340,6 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     censor: tuple[float, float] = (0.1, 0.1)
     method: str = "direct"
     arm: str = "public"
-    unit_sum: Bounds | None = None
     spread: float | None = None
     expected_rows: int | None = None
 
@@ -354,8 +351,6 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
         requirements.one_of("method", self.method, ("direct", "noise_aware"))
         if self.schema.categories(self.by).cells < 2:
             raise InvalidParameter("by", self.by, "must have two labels or more, control first", "Declare two labels.")
-        if self.unit_sum is not None:
-            check_unit_sum(self.schema, (self.column,), self.unit_sum)
         if self.expected_rows is not None:
             arms = self.schema.categories(self.by).cells
             requirements.positive_integer("expected_rows", self.expected_rows, at_least=2 * arms)
@@ -375,7 +370,6 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
             "ask": self.ask,
             "column": self.column,
             "by": self.by,
-            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
             "statistic": self.statistic.to_dict(),
             "method": self._method.parameters(),
             "schema": self.schema.facts_of([self.column, self.by]),

@@ -19,7 +19,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, totals, totals_by_partition
 from discreet.core.rows.totals import BUCKETS
-from discreet.core.schema import Bounds, Contribution, Schema, check_unit_sum
+from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.inference.noise import excess_kurtosis
 from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior, arm_mean, contrast
 from discreet.mechanisms.mechanism import Law
@@ -56,7 +56,6 @@ from discreet.questions.question import (
     METHOD,
     NUMBER,
     PAIR,
-    UNIT_SUM,
     UNSAID,
     WHOLE,
     DeclaredColumns,
@@ -366,7 +365,7 @@ MOST_PARTITIONS = BUCKETS // 8
 def arms_by_column(snapshot: Snapshot, selected: Selected) -> Arms:
     """Totals by arm and natural partition: two columns of labels, of which a unit keeps one combination."""
     name = selected.columns[0]
-    outcome = selected.unit_sum or snapshot.schema.bounds(name)
+    outcome = snapshot.schema.bounds(name)
     found = totals(snapshot, selected, [(name,), (name, name)])
     counts, sums, squares = found.counts, found.sums[(name,)], found.sums[name, name]
     low = outcome.lowest
@@ -380,7 +379,7 @@ def arms_on_engine(snapshot: Snapshot, selected: Selected, partitions: int | Non
         raise InvalidParameter("by", selected.by, "must be one column of arms, with one outcome", "Name one of each.")
     if partitions is not None and partitions > MOST_PARTITIONS:
         raise InvalidParameter("partitions", partitions, f"must be at most {MOST_PARTITIONS}", "Use fewer partitions.")
-    if selected.unit_sum is not None:
+    if snapshot.schema.unit.column is not None:
         return _arms(snapshot, selected, *totals_by_partition(snapshot, selected, partitions))
     if partitions is not None:
         raise InvalidParameter(
@@ -395,7 +394,7 @@ def _arms(
 ) -> Arms:
     """Arms from counts, sums and squares of offsets from the lower bound, one row per arm."""
     labels = tuple(str(label) for label in snapshot.schema.categories(selected.by[0]).labels)
-    outcome = selected.unit_sum or snapshot.schema.bounds(selected.columns[0])
+    outcome = snapshot.schema.bounds(selected.columns[0])
     shape = (len(labels), -1)
     largest = outcome.highest - outcome.lowest
     return Arms(
@@ -426,18 +425,13 @@ class OutcomesOfArms(Question[A]):
     censor: tuple[float, float]
     method: str | Method
     arm: str
-    unit_sum: Bounds | None
     spread: float | None
     statistic: MeanDifference
 
     @property
-    def _by_id(self) -> bool:
-        return self.schema.unit.column is not None
-
-    @property
     def outcome(self) -> Bounds:
         """Bounds of one unit's outcome."""
-        return self.unit_sum or self.schema.bounds(self.column)
+        return self.schema.bounds(self.column)
 
     @property
     def _method(self) -> Method:
@@ -457,7 +451,7 @@ class OutcomesOfArms(Question[A]):
     def _measured(self, *, arms: int, partitions: int | None) -> MeanDifference:
         """What is measured. Sizes of arms are public only where rows are the units and no row can drop out."""
         self.schema.bounds(self.column)  # refuses labels
-        fixed = not self._by_id and self.schema.keeps_every_row([self.by, self.column])
+        fixed = self.schema.unit_is_row and self.schema.keeps_every_row([self.by, self.column])
         replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
         return MeanDifference(
             bounds=(self.outcome.low, self.outcome.high),
@@ -472,8 +466,7 @@ class OutcomesOfArms(Question[A]):
         return Selected(
             by=(self.by, *within),
             columns=(self.column,),
-            contribution=Contribution(groups=1, rows=1) if self._by_id else None,
-            unit_sum=self.outcome if self._by_id else None,
+            contribution=None if self.schema.unit_is_row else Contribution(groups=1, rows=1),
         )
 
     def _terms(self) -> ComparisonTerms:
@@ -495,7 +488,8 @@ _WITHIN = NormalDist().inv_cdf(0.975)
 class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     """Two arms of a data set that a schema describes, and how to compare the mean of a column between them.
 
-    Under replace-one the sizes of arms count as public only where rows are the units and no row can drop out.
+    A unit counts once: with one of its rows, or with its features (`Schema.per_unit`). Under replace-one the sizes of
+    arms count as public only where each unit has one row and none can drop out.
 
     Guarantee
     ---------
@@ -525,7 +519,6 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         "censor": PAIR,
         "method": METHOD,
         "arm": METHOD,
-        "unit_sum": UNIT_SUM,
         "spread": NUMBER,
         "expected_rows": WHOLE,
     }
@@ -539,7 +532,6 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     censor: tuple[float, float] = (0.1, 0.1)
     method: str | Method = "best"
     arm: str = "public"
-    unit_sum: Bounds | None = None
     spread: float | None = None
     expected_rows: int | None = None
 
@@ -555,8 +547,6 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
                 "must have two labels, control first",
                 "For more of them ask compare_arms; or list two labels, so that rows with others are dropped.",
             )
-        if self.unit_sum is not None:
-            check_unit_sum(self.schema, (self.column,), self.unit_sum)
         if self.expected_rows is not None:
             requirements.positive_integer("expected_rows", self.expected_rows, at_least=4)
         chosen = self._method
@@ -602,7 +592,6 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
             "column": self.column,
             "by": self.by,
             "partition_by": self.partition_by,
-            "unit_sum": None if self.unit_sum is None else self.unit_sum.to_dict(),
             "statistic": self.statistic.to_dict(),
             "method": self._method.parameters(),
             "schema": self.schema.facts_of(columns),

@@ -182,7 +182,6 @@ def has_private_facts(schema: Schema) -> bool:
 
 def released_first(question: Question[Any], schema: Schema) -> dict[str, ProfileQuestion]:
     """What must be released before a question, by name: nothing where its bounds and limits are declared."""
-    _check_unit_sum(question, schema)
     known = schema.declaring(**between_edges(question, schema))
     found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(known, question.columns_read()).items()}
     limits = private_limit(question, schema)
@@ -229,16 +228,6 @@ def between_edges(question: Question[Any], schema: Schema) -> dict[str, Bounds]:
             grid = float(common_step(expected.step, *map(decimal, ends)))
             found[name] = Bounds(*ends, grid, nulls=expected.nulls, missing=expected.missing)
     return found
-
-
-def _check_unit_sum(question: Question[Any], schema: Schema) -> None:
-    """Refuse sums of units where the grid that they must be on is not known, before anything is spent."""
-    name: Any = getattr(question, "column", None)
-    if getattr(question, "unit_sum", None) is not None and isinstance(schema.columns.get(name), PrivateBounds):
-        raise InvalidParameter(
-            "unit_sum", name, "is on the grid of a column whose bounds are not known",
-            f"Declare Bounds for {name!r}, or leave unit_sum out. Nothing was spent.",
-        )  # fmt: skip
 
 
 def first_request(question: ProfileQuestion) -> str:
@@ -309,5 +298,5 @@ def _divisible(bounds: Bounds, bins: int | Sequence[float] | None) -> Bounds:
 
 
 def _counts_all(question: Question[Any]) -> bool:
-    """Whether no row is lost to a limit: all of a unit's rows have a weight, are added up, or are what is asked for."""
-    return bool(getattr(question, "all_rows", False) or getattr(question, "unit_sum", None) or question.leads)
+    """Whether no row is lost to a limit: all of a unit's rows have a weight, or are what is asked for."""
+    return bool(getattr(question, "all_rows", False) or question.leads)

@@ -365,7 +365,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
 
     def _rows(self, moments: Moments) -> int:
         """How many rows of a unit count."""
-        return self.limits(self.contribution).most_rows(moments.cells)
+        return self.schema.contribution(self.contribution).most_rows(moments.cells)
 
     def _costs(self, moments: Moments) -> tuple[Guarantee, ...]:
         """What every draw of the moments may cost, and last what the squares may."""

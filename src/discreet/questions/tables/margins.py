@@ -913,7 +913,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         )
         cells = math.prod(statistic.sizes)
         self._check_presented(wanted, cells)
-        if cells > MOST_CELLS and schema.unit.column is not None:
+        if cells > MOST_CELLS and not schema.unit_is_row:
             raise InvalidParameter(
                 "tables", f"{cells:,} combinations of labels",
                 f"are too many to limit what one {schema.unit.name} contributes: at most {MOST_CELLS:,}",
