@@ -26,12 +26,13 @@ import numpy as np
 
 from discreet.audit.pipeline import Draw, Numbers, Script, number_laws, scripted
 from discreet.audit.report import Audit, Compared, Refusal, recomputed, refused
-from discreet.audit.session_pipelines import PLANNED_ONLY, every_question, variants
+from discreet.audit.session_pipelines import PLANNED_ONLY, every_question, made, variants
 from discreet.audit.worlds import SOURCES, as_source
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
-from discreet.core.rows import keep
+from discreet.core.rows import Selected, Snapshot, keep, take, totals
+from discreet.core.rows.source import open_source
 from discreet.core.schema import (
     Bands,
     Bounds,
@@ -43,7 +44,7 @@ from discreet.core.schema import (
     Related,
     Schema,
 )
-from discreet.plans.declarations import Formula
+from discreet.plans.declarations import Formula, narrowed
 from discreet.questions import Question, asked
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 from discreet.results.ledger import Ledger
@@ -63,7 +64,7 @@ def audit_orders(deep: bool = False) -> Audit:
 
 def audit_identities() -> Audit:
     """Walk over everything that makes a release, in declarations, settings and related tables."""
-    return recomputed("what makes a release", [_joined_orders, _facts, _settings], "keys")
+    return recomputed("what makes a release", [_joined_orders, _kept, _facts, _foreign, _settings], "keys")
 
 
 # ---- one session, and one for each question --------------------------------------------------------------------------
@@ -238,6 +239,66 @@ def _alike(first: Any, second: Any) -> bool:
     return type(first) is type(second) if callable(first) else bool(first == second)
 
 
+def _kept() -> Iterator[Compared]:
+    """Rows that a snapshot keeps for later: every selection after all others, and on a snapshot of its own.
+
+    Limits that hold the same numbers in other places (two rows in all, two in each group) are different limits.
+    """
+    schema = Schema(columns=_COLUMNS, unit=PrivacyUnit("person", contribution=_LIMITS))
+    data = open_source(_table(_people()))
+    limits = [Contribution(rows=1), Contribution(rows=2), Contribution(total=1), Contribution(total=2)]
+    limits += [Contribution(groups=groups, rows=2) for groups in (1, 2, 9)]
+    selections = [Selected(by=by, contribution=some) for by in ((), ("arm",), ("arm", "half")) for some in limits]
+    base = Selected(by=("arm",), columns=("x",), contribution=Contribution(groups=1, rows=2))
+    selections += [base, replace(base, columns=("y",)), replace(base, whole=("half",)), replace(base, first=True)]
+    shared = take(data, schema, salt=_SALT)
+    alone = [_added_up(take(data, schema, salt=_SALT), selected) for selected in selections]
+    with patch.object(keep, "_MOST_KEPT", 1 << 20):
+        both = [*zip(selections, alone, strict=True)]
+        for selected, wanted in [*both, *both[::-1]]:
+            same = _added_up(shared, selected) == wanted
+            yield (f"rows kept for {selected}{'' if same else ': depend on what was asked before'}"), same
+
+
+_SALT = "5a" * 32
+
+
+def _added_up(snapshot: Snapshot, selected: Selected) -> Any:
+    found = totals(snapshot, selected)
+    return found.counts.tolist(), {name: sums.tolist() for name, sums in found.sums.items()}
+
+
+def _foreign() -> Iterator[Compared]:
+    """A question that was made with other declarations than its session's is refused before anything is paid."""
+    columns = {name: _COLUMNS[name] for name in ("arm", "half", "x", "y")}
+    schema = Schema(columns=columns, unit=PrivacyUnit("person", contribution=_LIMITS))
+    session = Session(_table(_people()), schema, ledger=_ledger(schema, PureDP))
+    condition = "x >= 1"
+    with scripted(Script()) as script:
+        for ask in (session, session.where(condition)):  # what a session keeps for its own questions is there now
+            ask.sum("y", PureDP(1.0))
+        spent, drawn = session.ledger.spent(), len(script.draws)
+        for where, name, other in _changed_schemas(schema):
+            for one in (other, _narrower(other, condition)):
+                question = None if one is None else made("sum", one, [PureDP(1.0)])
+                if one is None or question is None:
+                    continue
+                # The condition alone may differ: that is a question about fewer of the same rows.
+                right = refused(partial(session.ask, question)) or (one.where is not None and name == "where")
+                paid = session.ledger.spent() != spent or len(script.draws) != drawn
+                same = right and (not paid or name == "where")
+                spent, drawn = session.ledger.spent(), len(script.draws)
+                words = f"{where}.{name}{' with a condition' if one.where else ''}"
+                yield (words if same else f"{words}: a question of another schema was answered"), same
+
+
+def _narrower(schema: Schema, condition: str) -> Schema | None:
+    try:
+        return narrowed(schema, condition)
+    except DiscreetError:  # it has no such column
+        return None
+
+
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 _FULL = Schema(
@@ -342,7 +403,7 @@ def _declared(schema: Schema) -> Iterator[tuple[str, Any]]:
     yield "schema", schema
     yield "unit", schema.unit
     yield "limits", schema.unit.contribution
-    yield "related", schema.related["visits"]
+    yield from (("related", one) for one in schema.related.values())
     yield from ((name, one) for name, one in schema.columns.items() if name not in ("visits", "free"))
 
 

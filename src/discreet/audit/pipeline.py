@@ -586,6 +586,8 @@ def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = 
     for seed in range(1 if pipeline.all_paths or pipeline.omits else scripts):
         runs = [list(_runs(pipeline, table, seed)) for table in world.tables]
         findings |= dict.fromkeys(_differences(runs))
+        if pipeline.omits > 1:
+            findings |= dict.fromkeys(_shared(runs, pipeline.omits))
         one = runs[0][0]
         losses.append(_worst(one.charged, runs, world.pairs))
     tables, compared = len(world.tables), len(world.pairs)
@@ -612,6 +614,7 @@ class _Run:
     charged: Guarantee
     recorded: frozenset[str]
     findings: tuple[str, ...]
+    kept: tuple[bool, ...]
 
 
 def _runs(pipeline: Pipeline, table: Any, seed: int) -> Iterator[_Run]:
@@ -655,7 +658,7 @@ def _run(pipeline: Pipeline, table: Any, script: Script) -> _Run:
     told = json.dumps([shown(published), spends], sort_keys=True)
     return _Run(
         script.secret, tuple(script.draws), tuple(script.answers), told, charged, frozenset(_names(spends)),
-        tuple(findings),
+        tuple(findings), tuple(script.kept),
     )  # fmt: skip
 
 
@@ -709,6 +712,22 @@ def _differences(runs: Sequence[Sequence[_Run]]) -> Iterator[str]:
         yield "charges differ"
     if len({len(one.draws) for one in every}) > 1:
         yield "draws differ in kind or number"
+
+
+def _shared(runs: Sequence[Sequence[_Run]], questions: int) -> Iterator[str]:
+    """Questions that read rows which were kept for another: their charges would not add up.
+
+    The law of what a question draws may depend on the rows that were chosen for it, and on no other choice.
+    """
+    for several in runs:
+        laws: dict[tuple[int, tuple[bool, ...]], list[NumberLaw]] = {}
+        for one in (run for run in several if len(run.draws) == questions):
+            size = len(one.kept) // questions
+            for place, draw in enumerate(one.draws):
+                own = place, one.kept[place * size : (place + 1) * size]
+                found = number_laws(draw.law) if isinstance(draw, Numbers) else []
+                if laws.setdefault(own, found) != found:
+                    yield "a question reads rows that were kept for another"
 
 
 # ---- losses ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from discreet.audit.report import refused
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, table_of
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.protection import Neighbours
+from discreet.core.protection import Neighbours, Unit
 from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, Related, Schema
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.two_sample import MultipleSynthesis
@@ -219,11 +219,46 @@ def _tables() -> Iterator[Pipeline]:
             ),
         ),
         "best_table_mechanism": (REPLACE, NORMAL, lambda exact: best),
+        "RankDeficientGaussian, total": (
+            REPLACE, NORMAL, lambda exact: RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity, total=3),
+        ),
+        "JamesSteinGaussian, total": (
+            REPLACE, NORMAL, lambda exact: JamesSteinGaussian.calibrate(
+                NORMAL, exact.sensitivity, rank_deficient=True, total=3,
+            ),
+        ),
+        "Clipped, simplex, total": (
+            REPLACE, NORMAL, lambda exact: Clipped.calibrate(NORMAL, exact.sensitivity, total=3, **simplex),
+        ),
     }  # fmt: skip
-    for name, (neighbours, spent, protect) in made.items():
+    facts = table.exact(_lettered(LETTERS), neighbours=ADD)
+    for name, (relation, spent, protect) in made.items():
         # δ that follows from ρ is not tight, whatever the mechanism; a case of the catalogue compares the exact curve.
         tight = spent is not CONCENTRATED
-        yield _pipeline(table, list(LETTERS), _lettered, protect, neighbours, spent, mechanism=name, tight=tight)
+        yield _pipeline(table, list(LETTERS), _lettered, protect, relation, spent, mechanism=name, tight=tight)
+        # A total that is declared is public, whatever the data adds up to: it must not be replaced by theirs.
+        if relation is REPLACE and not refused(partial(_checked, protect, facts)):
+            yield _pipeline(table, list(LETTERS), _lettered, protect, ADD, spent, mechanism=name, tight=False)
+    for neighbours, most in product((ADD, REPLACE), (2, 3)):
+        yield _of_units(table, neighbours, most)
+
+
+def _checked(protect: Protect, exact: Exact) -> None:
+    protect(exact).check(exact)
+
+
+def _of_units(statistic: Any, neighbours: Neighbours, most: int) -> Pipeline:
+    """People with up to so many rows, one of whom may be replaced by somebody with fewer: the total moves."""
+
+    def run(rows: Any, ledger: Ledger) -> Any:
+        data = _lettered([row["letter"] for row in rows])
+        exact = statistic.exact(data, neighbours=neighbours, unit=Unit("person"), rows_per_unit=most)
+        return release(exact, _laplace(exact), ledger=ledger, name="r")
+
+    units = [[{"letter": letter}] * count for letter, count in (("a", most), ("b", most), ("b", 1), ("c", 0))]
+    world = unit_world(units, most=2, neighbours=neighbours)
+    name = f"{type(statistic).__name__}, {most} rows per person, {neighbours.value.replace('_', '/')}"
+    return Pipeline(name, run, world, ONE, (type(statistic).__name__,), tight=False, repeats=True)
 
 
 def _lettered(rows: Any) -> Any:

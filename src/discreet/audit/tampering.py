@@ -14,6 +14,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -305,7 +306,7 @@ def audit_spending(
     The cost must be on record when noise is drawn (``spent_first``), be what the guarantee says (``charged``), and not
     be asked for again under one name (``repeated_free``). When many threads want more than the budget holds, no more
     than it holds succeed (``raced``). Two threads that look at a ledger to which another process added find what was
-    spent (``followed``).
+    spent (``followed``), and two ledgers on one file take turns (``alone``).
 
     Examples
     --------
@@ -323,7 +324,7 @@ def audit_spending(
     racing, holds = _race(release_function, open_ledger)
     right = {
         "spent_first": spent_first, "charged": charged, "repeated_free": repeated, "raced": racing <= holds,
-        "followed": _looks(),
+        "followed": _looks(), "alone": _taking_turns(),
     }  # fmt: skip
     wrong = tuple(f"not {name.replace('_', ' ')}" for name, one in right.items() if not one)
     found, measured = f"{racing} of {holds} in a race", {**right, "racing": [racing, holds]}
@@ -374,6 +375,35 @@ def _looks() -> bool:
 
 
 _LEDGER = str(Path(account.__file__).parent)
+_SELDOM = 17
+
+
+def _taking_turns() -> bool:
+    """Two ledgers on one file, as two processes have: one spends while the other stands at a line of a spend.
+
+    Locks of files are held by whoever opened them, so a second one in this process waits as another process would.
+    Every spend that was told to have succeeded is on record, and the record is whole.
+    """
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/a.ledger"
+        with Ledger(path, PureDP(1000.0)) as one, Ledger(path) as two:
+
+            def spend() -> Any:
+                return release(_EXACT, Laplace(1000.0), ledger=one if current_thread() is main_thread() else two)
+
+            told = 0
+            for stop in count(0, _SELDOM):
+                try:
+                    found, passed = interleaved(spend, stop, _LEDGER)
+                except DiscreetError:
+                    return False
+                told += len(found)
+                if not passed:
+                    break
+            try:
+                return len({one.release_id for one in two.events()}) == told == one.verify().spends
+            except DiscreetError:
+                return False
 
 
 def _race(release_function: ReleaseFunction, open_ledger: Callable[[Guarantee], Any]) -> tuple[int, int]:

@@ -21,10 +21,11 @@ import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
-from itertools import count
+from itertools import count, permutations
 from pathlib import Path
 from pkgutil import walk_packages
 from runpy import run_module
@@ -40,10 +41,14 @@ from discreet.audit.report import Audit, Compared, recomputed
 from discreet.audit.session_pipelines import COLUMNS, LIMITS, corner_world, every_question, table_of
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
+from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.read import Dataset
+from discreet.core.rows.source import open_source
 from discreet.core.schema import Bounds, Categories, Column, Contribution, Dates, PrivacyUnit, PrivateLabels, Schema
 from discreet.mechanisms.choices.group_selection import GaussianThreshold, OptimalSelection
+from discreet.plans.plan_file import PlanFile
 from discreet.plans.review import new_key
+from discreet.publish.export import FORMATS, read_facts
 from discreet.questions import Question
 from discreet.results.ledger import Ledger
 from discreet.session import Session
@@ -77,8 +82,10 @@ def audit_written(kind: str, runs: bool, deep: bool = False) -> Audit:
     """
     sizes = (*(_RUN_SIZES if runs else _SIZES)[kind], *(_MORE if deep else ()))
     parts: list[Callable[[], Iterator[Compared]]] = [partial(_runs if runs else _sessions, kind, sizes)]
+    if runs and kind == "rows":
+        parts += [_first_records, _one_ledger]
     if not runs and kind == "rows":
-        parts += [_refusals, _odd_values]
+        parts += [_refusals, _odd_values, _one_more]
     return recomputed(f"what {'plans' if runs else 'sessions'} tell of {kind}", parts, "told")
 
 
@@ -360,10 +367,12 @@ def _file_with(folder: Path, odd: Sequence[bytes], header: bool, rows: int) -> s
     return str(folder / "rows.csv")
 
 
-def _made(frame_with: Callable[[dict[str, list[Any]]], Any], odd: Sequence[Any]) -> Any:
-    """A frame with odd values; None where its kind cannot hold them."""
+def _made(
+    frame_with: Callable[[dict[str, list[Any]]], Any], odd: Sequence[Any], others: Sequence[Any] = (0, 1, 2)
+) -> Any:
+    """A frame with odd values beside others; None where its kind cannot hold them."""
     try:
-        return frame_with({name: [0, 1, 2, *odd] for name in _NAMES})
+        return frame_with({name: [*others, *odd] for name in _NAMES})
     except Exception:
         return None
 
@@ -374,10 +383,10 @@ def _pandas(columns: dict[str, list[Any]]) -> Any:
     return pandas.DataFrame({name: pandas.Series(values) for name, values in columns.items()})
 
 
-def _polars(columns: dict[str, list[Any]]) -> Any:
+def _polars(columns: dict[str, list[Any]], strict: bool = False) -> Any:
     import polars
 
-    return polars.DataFrame(columns, strict=False)
+    return polars.DataFrame(columns, strict=strict)
 
 
 def _ibis(columns: dict[str, list[Any]]) -> Any:
@@ -409,6 +418,47 @@ def _odd_told(source: Any, **options: Any) -> Texts:
         }
         found = {name: _shown(_or_refusal(call)) for name, call in calls.items()}
     return told | {f"{name} ({way})": text.encode() for name, ways in found.items() for way, text in ways.items()}
+
+
+_HELD: dict[str, list[Any]] = {
+    "large numbers": [2**60 + place for place in range(8)],
+    "numbers": [0, 1, 2, 3, 2**53 - 1, 2**53 + 1, -7],
+    "fractions": [0.5, 1.0, 2.0, -1.25, 1e300],
+    "texts": ["0", "1", "1.0", "01", " 1", "1e0", "nan", "True"],
+    "truths": [True, False, True],
+}
+"""Values of everybody else."""
+_LAST: tuple[Any, ...] = (None, 2.5, "n/a", 10**30)
+"""One value more, each of which gives a column of a frame another type."""
+
+
+def _one_more() -> Iterator[Compared]:
+    """One row more moves totals by no more than a row, though it may change the type of everybody's values."""
+    columns: dict[str, Column] = {_NAMES[0]: Bounds(-4, 4, grid=0.5), _NAMES[1]: Categories(["0", "1", "True"])}
+    schema = Schema(columns=columns, unit=PrivacyUnit(_NAMES[2], contribution=Contribution(total=1)))
+    counted = Selected(contribution=Contribution(total=1))
+    asked = (counted, replace(counted, by=(_NAMES[1],)), replace(counted, columns=(_NAMES[0],)))
+
+    def added_up(frame: Any) -> list[Any]:
+        snapshot = take(open_source(frame), schema, salt="5a" * 32)
+        found = [totals(snapshot, one, [one.columns] if one.columns else []) for one in asked]
+        return [[*one.counts, *(sum_ / 8 for sums in one.sums.values() for sum_ in sums)] for one in found]
+
+    # polars mixes types only for those who ask for it, and ibis takes what pandas makes.
+    kinds: dict[str, Callable[..., Any]] = {"pandas": _pandas, "polars": partial(_polars, strict=True)}
+    for kind, frame_with in kinds.items():
+        for words, values in _HELD.items():
+            before = added_up(frame_with(dict.fromkeys(_NAMES[:3], values)))
+            for last in _LAST:
+                frame = _made(frame_with, (last,), values)
+                if frame is None:
+                    continue
+                both = zip(before, added_up(frame), strict=True)
+                moved = [[abs(a - b) for a, b in zip(*pair, strict=True)] for pair in both]
+                # A count, a row of one of three labels, and a sum whose steps of 0.5 reach to 8 on either side.
+                alike = all(max(one) <= 1 and sum(one) <= 2 for one in moved)
+                name = f"{words} in {kind}, and {last!r}"
+                yield (name if alike else f"{name}: one row more moves {moved}"), alike
 
 
 # ---- whole runs ------------------------------------------------------------------------------------------------------
@@ -476,7 +526,7 @@ _COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ledger", "show", "told.ledger", "--by", "release", "--json"),
     ("ledger", "explain", "told.ledger", "mean"),
     ("ledger", "verify", "told.ledger"),
-    *(("export", "told-report", "--format", kind) for kind in ("csv", "xlsx", "sdmx-csv", "r", "stata")),
+    *(("export", "told-report", "--format", kind) for kind in FORMATS),
     ("bundle", "told.toml", "--as", "officer", "--key", "keys/officer.key"),
     ("verify", "told.bundle"),
     ("run", "poor.toml", "--log", "run.log"),
@@ -507,9 +557,58 @@ def _runs(kind: str, sizes: Sequence[int]) -> Iterator[Compared]:
             yield f"{words}: ended with {status.decode()}", status.decode() == wanted  # a refusal tells too little
         yield from _same(told)
         with Ledger(place / "told.ledger", read_only=True) as ledger:  # which decides the rows that units keep
-            secret = ledger.salt.hex().encode()
+            secret, spent = ledger.salt.hex().encode(), ledger.spent()
         shown = {name: text for name, text in told[-1][1].items() if not name.endswith(".ledger")}
         yield from ((f"{name}: shows the secret of the ledger", secret not in text) for name, text in shown.items())
+        yield from _stated(place, spent, shown)
+
+
+def _stated(place: Path, spent: Guarantee, shown: Texts) -> Iterator[Compared]:
+    """What is said to protect all releases together is what the ledger has spent on them, in every kind of file."""
+    stated = read_facts(place / "told-report")["privacy"]["spent"]
+    own = {name: stated.get(name) for name in spent.parameters()}
+    yield f"results: {own} is said to be spent, and the ledger says {spent}", own == spent.parameters()
+    for kind in (".parquet", "report.html", "report.md", ".xlsx/"):
+        found = b"".join(text for name, text in shown.items() if kind in name)
+        yield f"{kind}: does not state what was spent", stated["symbols"].encode() in found
+
+
+def _first_records() -> Iterator[Compared]:
+    """A file without names of columns: its first record is somebody's, and no command may tell a word of it."""
+    fields = {"a word": "Quexley", "a number": "4711.25", "a date": "1987-06-05", "an address": "q.uex@ley.org"}
+    for kinds in permutations(fields, 3):
+        if "a word" not in kinds:
+            continue
+        with TemporaryDirectory() as folder, _within(Path(folder)):
+            place, told = Path(folder), dict[str, bytes]()
+            record = ",".join(fields[kind] for kind in kinds)
+            (place / "rows.csv").write_text(f"{record}\nBlythe,1,2\n")
+            with _overheard(told):
+                _status(("describe", "rows.csv"))
+            texts = [*told.values(), *(path.read_bytes() for path in place.iterdir() if path.name != "rows.csv")]
+            silent = not any(fields[kind].encode() in text for kind in kinds for text in texts)
+            yield f"a first record of {', '.join(kinds)} is told", silent
+
+
+def _one_ledger() -> Iterator[Compared]:
+    """Plans about the same data share its ledger, wherever they lie and whatever they are called."""
+    source = "title = 'a'\n[source]\npath = '{}'\n[budget]\nepsilon = 1\n[schema.columns.x]\nlow = 0\nhigh = 1\n"
+    ask = "[[release]]\nname = 'n'\nask = 'count'\n"
+    with TemporaryDirectory() as folder:
+        place = Path(folder).resolve()
+        for name in ("data/rows.csv", "data/other.csv", "a/one.toml", "a/two.toml", "b/c/one.toml"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text("x\n1\n")
+        ledgers = {}
+        for plan, path in (
+            ("a/one.toml", "../data/rows.csv"), ("a/two.toml", f"{place}/data/rows.csv"),
+            ("b/c/one.toml", "../../data/rows.csv"), ("a/three.toml", "../data/other.csv"),
+        ):  # fmt: skip
+            (place / plan).write_text(source.format(path) + ask)
+            ledgers[plan] = (place / plan).parent.joinpath(PlanFile.read(place / plan).ledger).resolve()
+        other = ledgers.pop("a/three.toml")
+        yield "plans about one file have ledgers of their own", len({*ledgers.values()}) == 1
+        yield "plans about two files share a ledger", other not in ledgers.values()
 
 
 def _run_told(place: Path, kind: str, size: int, grows: int = 0) -> Texts:
