@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from discreet.audit.arithmetic import audit_amplified, audit_arithmetic, audit_guarantees
+from discreet.audit.catalogue import audit_shapes
 from discreet.audit.declarations import audit_declarations, audit_declared
 from discreet.audit.identities import audit_near_ids
 from discreet.audit.ledgers import audit_governed_ledgers
@@ -27,6 +28,7 @@ from tests.planted_faults import everywhere
 AUDITS = {
     "arithmetic": audit_arithmetic,
     "guarantees": audit_guarantees,
+    "shapes": audit_shapes,
     "amplification": audit_amplified,
     "declarations": audit_declarations,
     "declared": audit_declared,

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from functools import partial
+from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any, cast
 
 import numpy as np
@@ -25,8 +26,10 @@ from discreet.audit.exact_losses import (
     law_cells,
     loss_audit,
 )
+from discreet.audit.pipeline import Numbers, loss_between
 from discreet.audit.replay import unit_pairs
-from discreet.audit.report import Audit
+from discreet.audit.report import Audit, Compared, recomputed
+from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
@@ -69,8 +72,8 @@ from discreet.results.release import release
 from discreet.session import Session
 
 __all__ = [
-    "Case", "Draw", "PAIR", "UNIT", "as_table", "cases", "choice_cases", "group_cases", "model_cases", "omission_cases",
-    "one_by_one", "pipeline_case", "quantile_cases", "session_case",
+    "Case", "Draw", "PAIR", "UNIT", "as_table", "audit_shapes", "cases", "choice_cases", "group_cases", "model_cases",
+    "omission_cases", "one_by_one", "pipeline_case", "quantile_cases", "session_case",
 ]  # fmt: skip
 
 
@@ -745,3 +748,88 @@ def _covariance() -> Case:
         slow=True,
         deep_only=True,
     )
+
+
+# ---- Shapes: every mechanism of several numbers, for every way in which a sensitivity can be stated.
+#
+# A sensitivity says little (a norm) or much (a change of each number). Whatever it leaves open, the worst change that
+# it allows is tried: all on one number, spread over several, at the ends of domains and in their middle. The loss comes
+# from the laws themselves, and the claim from what the mechanism was calibrated to.
+
+
+_SHAPES: tuple[dict[str, Any], ...] = (
+    *({"l1": 1.5, "dimension": dimension} for dimension in (1, 2, 3)),
+    *({"l2": 1.5, "dimension": dimension} for dimension in (2, 3)),
+    {"l1": 2.0, "l2": 1.5, "dimension": 3}, {"linf": 0.5, "dimension": 3}, {"moves": (1, 1), "dimension": 3},
+    {"moves": (1.0, 0.5), "dimension": 2}, {"coordinates": (0.25, 1.0, 0.5)},
+)  # fmt: skip
+
+
+def audit_shapes() -> Audit:
+    """Compare the loss of every mechanism with its claim, for every shape of a sensitivity.
+
+    Examples
+    --------
+    >>> audit_shapes().passed
+    True
+    """
+    return recomputed("Shapes of sensitivities", [partial(_shaped, facts) for facts in _SHAPES])
+
+
+def _shaped(facts: dict[str, Any]) -> Iterator[Compared]:
+    stated = Sensitivity(**facts)
+    size = stated.dimension or len(stated.moves or (1,))
+    for name, guarantee, make, (low, high) in _makers(stated, size):
+        try:
+            mechanism = make()
+        except DiscreetError:  # what this shape leaves open, this mechanism has to know
+            continue
+        claim, ends = mechanism.guarantee(stated), np.array([np.broadcast_to(end, size) for end in (low, high)])
+        starts = [ends[0], ends.mean(axis=0)]
+        for change, start in product(_worst_changes(facts, size), starts):
+            there = start + change
+            if not ((ends[0] <= there) & (there <= ends[1])).all():
+                continue
+            draws = [(Numbers(mechanism.law(truth)),) for truth in (start, there)]
+            words = f"{name} at {guarantee}, {facts}"
+            lost = loss_between(claim, *draws)
+            yield (words if lost.passed else f"{words}: {lost.found} where {lost.claimed} is claimed"), lost.passed
+
+
+def _makers(
+    stated: Sensitivity, size: int
+) -> Iterator[tuple[str, Guarantee, Callable[[], Mechanism], tuple[Any, Any]]]:
+    """Mechanisms of several numbers, with the ends between which truths lie."""
+    pure, normal = PureDP(2.0), GaussianDP(1.0)
+    free = (-8.0, 8.0)
+    yield "Laplace", pure, partial(Laplace.calibrate, pure, stated), free
+    yield "box noise", pure, partial(BoxNoise.calibrate, pure, stated), free
+    yield "Gaussian", normal, partial(Gaussian.calibrate, normal, stated), free
+    if all(float(move).is_integer() for move in (stated.moves or (0.5,))):
+        yield "geometric", pure, partial(Geometric.calibrate, pure, stated), free
+    low, high = [0.0, -1.0, 0.0][:size], [2.0, 1.0, 4.0][:size]
+    every: list[Any] = [((0.0, 2.0), 0.0, 2.0), (tuple(zip(low, high, strict=True)), low, high)]
+    for bounds, least, most in every:
+        for kind in (BoundedLaplace, BoundaryInflatedLaplace):
+            yield kind.__name__, pure, partial(kind.calibrate, pure, stated, bounds=bounds), (least, most)
+
+
+def _worst_changes(facts: dict[str, Any], size: int) -> Iterator[Array]:
+    """Changes that a sensitivity just allows: on one number, evenly on some, and as each number's own are stated.
+
+    From what is stated alone: the norms that follow from it are the package's, and may be wrong.
+    """
+    if "coordinates" in facts:
+        yield np.array(facts["coordinates"])
+        return
+    if "moves" in facts:
+        moves = [*facts["moves"], *[0.0] * (size - len(facts["moves"]))]
+        yield from (np.array(order) for order in {*permutations(moves)})
+        return
+    roots = {"l1": 1.0, "l2": 0.5, "linf": 0.0}
+    for some in range(1, size + 1):
+        most = [facts[norm] / some**root for norm, root in roots.items() if norm in facts]
+        for places in combinations(range(size), some):
+            change = np.zeros(size)
+            change[list(places)] = min(most) * (1 - 1e-12)  # rounding must not push it beyond what is stated
+            yield change

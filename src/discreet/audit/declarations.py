@@ -19,6 +19,7 @@ import numpy as np
 
 from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core import requirements
+from discreet.core.errors import DiscreetError
 from discreet.core.numbers import Grid
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
 from discreet.core.rows import Selected, take, totals
@@ -77,6 +78,7 @@ def audit_declarations() -> Audit:
         _exactness,
         _sources,
         _gaps,
+        _keeping,
     )
     return recomputed("Declarations", parts)
 
@@ -405,6 +407,36 @@ def _gaps() -> Iterator[Compared]:
         call = partial(_counted, rows, schema, ("x",))
         yield f"a number that is missing, {policy}", refused(call) if wanted is None else call() == wanted
     yield "nothing declared", _counted(rows, _Schema(columns={})) == 3
+
+
+def _keeping() -> Iterator[Compared]:
+    """A column that says it keeps every row does, whatever the row holds; or the release is refused for all data."""
+    import pyarrow as pa
+
+    labels: list[Any] = ["A", None, "Z", ""]
+    numbers: list[Any] = [1.0, None, math.nan, math.inf, -99.0]
+    columns: list[tuple[Any, list[Any]]] = [
+        (_Categories(["A", "B"], nulls=nulls, unknown=unknown, missing=missing), labels)
+        for nulls in ("drop", "refuse", "=A")
+        for unknown in ("drop", "refuse", "=B")
+        for missing in ((), ("Z",))
+    ]
+    columns += [
+        (_Bounds(0, 2, grid=1, nulls=nulls, missing=missing), numbers)
+        for nulls in ("drop", "refuse", 0)
+        for missing in ((), (1.0,))
+    ]
+    for declared, values in columns:
+        schema = _Schema(columns={"c": declared})
+        selected = Selected(by=("c",)) if isinstance(declared, Categories) else Selected(columns=("c",))
+        kind = pa.string() if isinstance(declared, Categories) else pa.float64()
+        for value in values:
+            rows = pa.table({"c": pa.array([values[0], value], kind)})
+            try:
+                kept = int(totals(take(open_source(rows), schema), selected).counts.sum()) == 2
+            except DiscreetError:
+                kept = True
+            yield f"{declared} says that it keeps {value!r}", kept or not declared.keeps_every_row
 
 
 def _counted(rows: Any, schema: Schema, columns: tuple[str, ...] = ()) -> int:

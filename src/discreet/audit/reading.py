@@ -372,6 +372,9 @@ _WIDE = {
     "long": Bounds(-(2**31), 2**31 - 2, grid=1),
     "half": Bounds(-9.5, 2**33, grid=0.5),
     "vast": Bounds(-(2**39), 2**39 - 1, grid=1),
+    "deep": Bounds(-(2**17), 10, grid=1),
+    "steep": Bounds(-3, 2**22 + 5, grid=1),
+    "abyss": Bounds(-(2**38), 7, grid=1),
 }
 """Numbers at the ends of the types that hold them."""
 

@@ -599,6 +599,8 @@ _STEPS = 2.0**40
 _POWERS = (308, 300, 200, 100, 60, 50, 40, 30, 20)
 _RANGES: dict[str, list[tuple[float, float, float]]] = {
     "widest": [(-_STEPS, _STEPS, 1.0)],
+    "low side": [(-100_000.0, 10.0, 1.0)],
+    "high side": [(-3.0, 2.0**33, 1.0)],
     "wei": [(0.0, 1e24, 1e15)],
     "largest": [(-float(f"1e{power}"), float(f"1e{power}"), float(f"1e{power - 9}")) for power in _POWERS],
     "coarsest": [(0.0, float(f"1e{power}"), float(f"1e{power}")) for power in _POWERS],

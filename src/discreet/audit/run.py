@@ -11,7 +11,7 @@ from functools import partial
 
 from discreet.audit.arithmetic import audit_amplified, audit_arithmetic, audit_guarantees
 from discreet.audit.attack_plan import PIPELINES
-from discreet.audit.catalogue import cases
+from discreet.audit.catalogue import audit_shapes, cases
 from discreet.audit.crashes import audit_interrupts
 from discreet.audit.declarations import audit_declarations, audit_declared
 from discreet.audit.exact_losses import audit_exhaustively, audit_false_alarms, audit_power, audit_sweep
@@ -42,6 +42,7 @@ __all__ = ["RECOMPUTING", "AuditProgress", "part_names", "run_audit"]
 RECOMPUTING: dict[str, Callable[[bool], Audit]] = {
     "arithmetic": lambda _: audit_arithmetic(),
     "guarantees": lambda _: audit_guarantees(),
+    "shapes": lambda _: audit_shapes(),
     "amplification": lambda _: audit_amplified(),
     "declarations": lambda _: audit_declarations(),
     "declared": lambda _: audit_declared(),

@@ -480,10 +480,10 @@ def _numbered(people: Sequence[Sequence[Row]]) -> list[Row]:
 
 
 _DROPPING: dict[str, Any] = {
-    "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"), "x": Bounds(0, 2, grid=1),
-    "y": Bounds(-1, 1, grid=0.5), "half": Categories(["L", "R"], nulls="drop", unknown="drop"),
+    "arm": Categories(["A", "B", "C"], nulls="=A", unknown="drop"), "x": Bounds(0, 2, grid=1),
+    "y": Bounds(-1, 1, grid=0.5), "half": Categories(["L", "R"], nulls="drop", unknown="=L"),
 }  # fmt: skip
-"""Columns that drop what they cannot read, so that a row which is replaced may also go."""
+"""Columns that drop some of what they cannot read, so that a row which is replaced may also go."""
 
 
 def question_pipelines(replaced: bool = False) -> Iterator[Pipeline]:
@@ -520,7 +520,7 @@ def _pipelines_of(
             if _public_alike(one, world):
                 name = f"question.{ask}, {f'{setting}, ' if setting else ''}{words}"
                 run, covers = partial(_run, one), (f"Session.{ask}", *_measured_alone(one))
-                quick = first and not setting
+                quick = not setting and (first or own is not world)
                 yield Pipeline(name, run, own, one.guarantee, covers, tight=False, repeats=True, quick=quick)
 
 
