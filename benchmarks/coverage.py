@@ -57,9 +57,9 @@ from discreet.mechanisms.omission.step import PoissonSample
 from discreet.papers.comparisons import Sample, checked_noise_aware, zero_inflated
 from discreet.papers.study import Progress, Row, Study, run
 from discreet.questions.comparison.methods import Spending
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesInParts
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.parts import MeanInParts, Parts
+from discreet.questions.moments import BernsteinMoments
 from discreet.questions.proportion import Proportion
 from discreet.questions.quantile import Quantiles, stacked
 from discreet.questions.question import Measurement
@@ -164,7 +164,7 @@ COMPARISON_PARTS = (
 
 _DEGREE = 4
 _SHOWN = 20
-_STATISTIC = CovariancesInParts(bounds=((0, 1), (0, 1)), degrees=(_DEGREE, _DEGREE))
+_STATISTIC = CovarianceMoments(bounds=((0, 1), (0, 1)), degrees=(_DEGREE, _DEGREE))
 
 
 @dataclass(frozen=True)
@@ -473,15 +473,15 @@ def _moments(
     parameters: Parameters, asked: Measurement, population: Population, rng: np.random.Generator
 ) -> tuple[PartMoments, Callable[[Array], float]]:
     """Noisy totals of many samples, and how large the noise of a combination of them is per row."""
-    n, statistic = parameters["n"], cast(Parts, asked.statistic)
-    totals = population.samples(n, parameters["repeats"], rng) @ parts_of(population.points, statistic.degree)
+    n, statistic = parameters["n"], cast(BernsteinMoments, asked.statistic)
+    totals = population.samples(n, parameters["repeats"], rng) @ parts_of(population.points, statistic.degrees[0])
     found = PartMoments(**released(asked, totals, rng))
     return found, lambda weights: float(found.noise_of(weights)[0]) / n**2
 
 
 def _mean_alone(parameters: Parameters) -> Measurement:
     """Two parts, also for a public number of rows, where a question would measure the mean itself."""
-    schema, statistic = columns_of(parameters, "x"), MeanInParts(bounds=(0, 1))
+    schema, statistic = columns_of(parameters, "x"), BernsteinMoments(bounds=((0, 1),), degrees=(1,))
     sensitivity = statistic.sensitivity(neighbours=schema.neighbours)
     return Measurement(
         statistic=statistic,

@@ -16,7 +16,7 @@ from discreet.core.schema import Bounds, Schema
 from discreet.inference.noise import excess_kurtosis
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Row
-from discreet.questions.parts import rows_per_unit
+from discreet.questions.moments import rows_per_unit
 from discreet.questions.question import Measurement
 
 __all__ = [

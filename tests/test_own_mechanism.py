@@ -28,7 +28,7 @@ from discreet.core.protection import Neighbours
 from discreet.inference.noise import NoiseSum, excess_kurtosis, moves_with_truth
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
+from discreet.questions.moments import BernsteinMoments
 
 REPEATS = 2000
 
@@ -127,7 +127,9 @@ def covers(interval: Any, truth: float) -> bool:
     return bool(interval.contains(truth))
 
 
-@pytest.mark.parametrize("statistic", [NoisyAverage(bounds=(0, 100)), MeanInParts(bounds=(0, 100))])
+@pytest.mark.parametrize(
+    "statistic", [NoisyAverage(bounds=(0, 100)), BernsteinMoments(bounds=((0, 100),), degrees=(1,))]
+)
 def test_intervals_of_means_cover_what_they_say(statistic):
     rows = np.random.default_rng(1).uniform(10, 60, 80).round(1)
     exact = statistic.exact(rows.tolist(), neighbours=Neighbours.ADD_REMOVE)
@@ -138,7 +140,7 @@ def test_intervals_of_means_cover_what_they_say(statistic):
 
 
 def test_intervals_of_variances_cover_at_least_what_they_say():
-    statistic = MeanAndVarianceInParts(bounds=(0, 100))
+    statistic = BernsteinMoments(bounds=((0, 100),), degrees=(4,))
     rows = np.random.default_rng(1).uniform(10, 60, 80).round(1)
     exact = statistic.exact(rows.tolist(), neighbours=Neighbours.ADD_REMOVE)
     rng = np.random.default_rng(2)

@@ -28,13 +28,11 @@ from discreet import (
 )
 from discreet.core.errors import DiscreetError
 from discreet.core.schema import in_parts
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesInParts
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts, part_weights, weighed_sensitivity
+from discreet.questions.moments import BernsteinMoments, part_weights, weighed_sensitivity
 from discreet.questions.variance import (
-    StandardDeviationInParts,
     StandardDeviationQuestion,
-    VarianceInParts,
     VarianceQuestion,
 )
 
@@ -90,13 +88,13 @@ def test_larger_weights_would_not_pass(degree, place):
 @pytest.mark.parametrize(
     "of",
     [
-        MeanAndVarianceInParts(bounds=(0, 4), weighed=True),
-        CovariancesInParts(bounds=((0, 4), (0, 4)), degrees=(2, 4), weighed=True),
+        BernsteinMoments(bounds=((0, 4),), degrees=(4,), weighed=True),
+        CovarianceMoments(bounds=((0, 4), (0, 4)), degrees=(2, 4), weighed=True),
     ],
 )
 def test_sensitivity_by_brute_force(of, neighbours):
     """Units of up to two rows on five points, or with two columns on nine, in fractions."""
-    points = range(5) if isinstance(of, MeanAndVarianceInParts) else list(itertools.product((0, 2, 4), repeat=2))
+    points = range(5) if len(of.bounds) == 1 else list(itertools.product((0, 2, 4), repeat=2))
     units = [
         of.exact(list(rows), neighbours=ADD).value
         for size in (1, 2)
@@ -138,10 +136,10 @@ def test_weights_come_with_gaussian_noise(guarantee, noise):
     assert not asked(MeanQuestion, guarantee).measurement.statistic.weighed  # two parts have no inner one
 
 
-@pytest.mark.parametrize("kind", [MeanAndVarianceInParts, VarianceInParts, StandardDeviationInParts])
-def test_weights_are_taken_out_of_what_is_read(kind):
+@pytest.mark.parametrize("read", ["mean", "variance", "standard deviation"])
+def test_weights_are_taken_out_of_what_is_read(read):
     data = [3, 10, 50, 51, 52, 77, 100, 100]
-    exact = kind(bounds=(0, 100), weighed=True).exact(data, neighbours=ADD)
+    exact = BernsteinMoments(bounds=((0, 100),), degrees=(4,), of=read, weighed=True).exact(data, neighbours=ADD)
     found = release(exact, Gaussian(0.002), rng=np.random.default_rng(1))
     assert found.mean == pytest.approx(np.mean(data), rel=0.01)
     assert found.variance == pytest.approx(np.var(data), rel=0.01)
@@ -176,7 +174,7 @@ def test_intervals_cover(guarantee):
     """600 releases of a skewed column: 95 % ± 3.5 points is four standard errors."""
     rng = np.random.default_rng(4)
     data = rng.gamma(1.5, 12, 300).clip(0, 100).round()
-    exact = MeanAndVarianceInParts(bounds=(0, 100), weighed=True).exact(data, neighbours=ADD)
+    exact = BernsteinMoments(bounds=((0, 100),), degrees=(4,), weighed=True).exact(data, neighbours=ADD)
     mechanism = Gaussian.calibrate(guarantee, exact.sensitivity)
     drawn = [release(exact, mechanism, rng=rng) for _ in range(600)]
     means = np.mean([one.noise_interval().contains(float(np.mean(data))) for one in drawn])
@@ -188,7 +186,7 @@ def test_covariances_are_read_and_cover():
     rng = np.random.default_rng(5)
     first = rng.normal(40, 15, 400).clip(0, 100)
     table = np.stack([first, (first / 20 + rng.normal(0, 1, 400)).clip(0, 5)], axis=1).round(1)
-    of = CovariancesInParts(bounds=((0, 100), (0, 5)), degrees=(4, 4), weighed=True)
+    of = CovarianceMoments(bounds=((0, 100), (0, 5)), degrees=(4, 4), weighed=True)
     exact = of.exact(table, neighbours=ADD)
     sharp = release(exact, Gaussian(0.002), rng=rng)
     assert np.allclose(sharp.matrix, np.cov(table.T, ddof=0), rtol=1e-3)
@@ -229,6 +227,6 @@ def test_units_of_several_rows_and_groups():
 
 def test_a_flag_is_a_flag():
     with pytest.raises(DiscreetError, match="weighed"):
-        MeanInParts(bounds=(0, 1), weighed=2)
+        BernsteinMoments(bounds=((0, 1),), degrees=(1,), weighed=2)
     with pytest.raises(DiscreetError, match="weighed"):
-        CovariancesInParts(bounds=((0, 1),), degrees=(2,), weighed="yes")
+        CovarianceMoments(bounds=((0, 1),), degrees=(2,), weighed="yes")

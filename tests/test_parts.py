@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -32,11 +33,12 @@ from discreet.core.schema import in_parts
 from discreet.questions.clusters.lloyd import NoisyAverage
 from discreet.questions.grouped import Grouped
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
-from discreet.questions.variance import VarianceInParts
+from discreet.questions.moments import BernsteinMoments
+from discreet.results.release import statistic_from_dict
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
-KINDS = [MeanInParts, MeanAndVarianceInParts, VarianceInParts]
+MEAN, MEAN_AND_VARIANCE = (partial(BernsteinMoments, degrees=(degree,)) for degree in (1, 4))
+KINDS = [MEAN, MEAN_AND_VARIANCE, partial(MEAN_AND_VARIANCE, of="variance")]
 ENDS = (-2.0, 6.0)
 
 
@@ -53,10 +55,10 @@ def test_a_row_in_parts_adds_up_to_one(kind):
         assert sum(parts) == 1
         clipped = (Fraction(min(max(x, -2), 6)) - of.middle) / of.half
         assert sum(Fraction(place) * part for place, part in zip(of.positions, parts, strict=True)) == clipped
-        for power in range(2, of.degree + 1):
+        for power in range(2, of.degrees[0] + 1):
             # z = 2u − 1 = Σ over the parts: each power from (k over i)/(d over i) of the parts, in fractions
             raised = [
-                sum(Fraction(math.comb(k, i), math.comb(of.degree, i)) * part for k, part in enumerate(parts))
+                sum(Fraction(math.comb(k, i), math.comb(of.degrees[0], i)) * part for k, part in enumerate(parts))
                 for i in range(power + 1)
             ]
             found = sum(math.comb(power, i) * 2**i * (-1) ** (power - i) * raised[i] for i in range(power + 1))
@@ -78,7 +80,7 @@ def test_sensitivity_by_brute_force(kind, neighbours, groups, rows):
     units = [np.concatenate(parts) for parts in itertools.product(one_group, repeat=groups)]
     others = units if neighbours is REPLACE else [0 * units[0]]
     found = [norms(unit - other) for unit in units for other in others]
-    declared = in_parts(Contribution(groups=groups, rows=rows), groups, of.degree + 1, neighbours)
+    declared = in_parts(Contribution(groups=groups, rows=rows), groups, of.degrees[0] + 1, neighbours)
     assert max(l1 for l1, _ in found) == Fraction(declared.l1)  # attained, and never exceeded
     assert max(squares for _, squares in found) <= Fraction(declared.l2) ** 2
     assert math.sqrt(max(squares for _, squares in found)) == pytest.approx(declared.l2, rel=1e-12)
@@ -134,7 +136,7 @@ def test_noise_interval_covers_at_its_level(kind, guarantee, noise, mean):
 @pytest.mark.parametrize(("guarantee", "noise"), [(PureDP(1.0), Laplace), (GaussianDP(0.5), Gaussian)])
 def test_variance_interval_covers(guarantee, noise):
     data = np.random.default_rng(2).normal(40, 12, 300).clip(0, 100).round(1)
-    exact = MeanAndVarianceInParts(bounds=(0, 100)).exact(data, neighbours=ADD)
+    exact = MEAN_AND_VARIANCE(bounds=(0, 100)).exact(data, neighbours=ADD)
     mechanism = noise.calibrate(guarantee, exact.sensitivity)
     rng = np.random.default_rng(5)
     drawn = [release(exact, mechanism, rng=rng) for _ in range(400)]
@@ -147,7 +149,7 @@ def test_error_falls_at_equal_privacy():
     """1,000 ages, ε = 1; 1,500 draws know each root mean square to 3 %."""
     ages = np.random.default_rng(1).normal(45, 16, 1000).clip(0, 100).round()
     errors = []
-    for of in (MeanInParts(bounds=(0, 100)), NoisyAverage(bounds=(0, 100))):
+    for of in (MEAN(bounds=(0, 100)), NoisyAverage(bounds=(0, 100))):
         exact = of.exact(ages, neighbours=ADD)
         mechanism = Laplace.calibrate(PureDP(1.0), exact.sensitivity)
         rng = np.random.default_rng(9)
@@ -213,7 +215,7 @@ def test_bad_bounds(kind, bounds):
 
 
 def test_parts_are_read_back_by_name():
-    of = Grouped(of=MeanAndVarianceInParts(bounds=(0, 10)), by={"arm": ("A", "B")})
+    of = Grouped(of=MEAN_AND_VARIANCE(bounds=(0, 10)), by={"arm": ("A", "B")})
     assert Grouped(**of.parameters()) == of
 
 
@@ -243,3 +245,21 @@ def test_groups_are_read_together_as_they_are_alone(asked, guarantee):
         for known in ("noise", "population"):
             assert tuple(getattr(other, known)) == pytest.approx(tuple(getattr(one, known)), abs=1e-9)
         assert other.noise.low <= other.estimate <= other.noise.high
+
+
+@pytest.mark.parametrize(
+    ("name", "degree", "of"),
+    [
+        ("mean_in_parts", 1, "mean"),
+        ("proportion_in_parts", 1, "proportion"),
+        ("mean_and_variance_in_parts", 4, "mean"),
+        ("variance_in_parts", 4, "variance"),
+        ("standard_deviation_in_parts", 4, "standard deviation"),
+    ],
+)
+def test_releases_with_an_earlier_name_are_read(name, degree, of):
+    statistic = BernsteinMoments(bounds=((0, 1),), degrees=(degree,), of=of)
+    made = release(statistic.exact([0, 0.5, 1, 1], neighbours=ADD), Laplace(scale=0.1), rng=1)
+    stored = made.to_dict() | {"statistic": {"name": name, "bounds": [0.0, 1.0], "weighed": False}}
+    assert Release.from_dict(stored).to_dict() == made.to_dict()
+    assert statistic_from_dict(stored["statistic"]) == statistic

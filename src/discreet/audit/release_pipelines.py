@@ -45,13 +45,13 @@ from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import (
     CorrelationMatrix,
     CovarianceMatrix,
-    CovariancesInParts,
+    CovarianceMoments,
     MeansAndCovariances,
 )
 from discreet.questions.mean import Mean
 from discreet.questions.mode import Mode
+from discreet.questions.moments import BernsteinMoments
 from discreet.questions.naive_bayes import GaussianNaiveBayes
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
 from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.quantile import Quantiles
@@ -148,15 +148,15 @@ def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepar
         Sum(bounds=ends),
         SumAndCount(bounds=ends),
         NoisyAverage(bounds=ends),
-        MeanInParts(bounds=ends),
-        MeanAndVarianceInParts(bounds=ends),
+        BernsteinMoments(bounds=(ends,), degrees=(1,)),
+        BernsteinMoments(bounds=(ends,), degrees=(4,)),
     ):
         yield statistic, NUMBERS, _same
     yield Count(), [True, False], _same
     yield ContingencyTable({"letter": list(LETTERS)}), list(LETTERS), lambda rows: {"letter": rows}
     square = ((0, 1), (0, 1))
     yield MeansAndCovariances(bounds=square), CORNERS, _matrix
-    yield CovariancesInParts(bounds=square, degrees=(2, 1)), CORNERS, _matrix
+    yield CovarianceMoments(bounds=square, degrees=(2, 1)), CORNERS, _matrix
     if neighbours is ADD:
         return
     for public in (Mean(bounds=ends), Variance(bounds=ends), StandardDeviation(bounds=ends)):
@@ -173,8 +173,8 @@ def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepar
 
 def _weighed(neighbours: Neighbours) -> Iterator[Pipeline]:
     """Parts with weights, which are made for Gaussian noise."""
-    mean = MeanAndVarianceInParts(bounds=(1.0, 3.0), weighed=True)
-    pair = CovariancesInParts(bounds=((0, 1), (0, 1)), degrees=(4, 2), weighed=True)
+    mean = BernsteinMoments(bounds=((1.0, 3.0),), degrees=(4,), weighed=True)
+    pair = CovarianceMoments(bounds=((0, 1), (0, 1)), degrees=(4, 2), weighed=True)
     for statistic, records, prepare in ((mean, NUMBERS, _same), (pair, CORNERS, _matrix)):
         yield _pipeline(statistic, records, prepare, _gaussian, neighbours, NORMAL, mechanism="Gaussian, weighed")
 

@@ -50,7 +50,7 @@ from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.mean import Mean
 from discreet.questions.mode import Mode
-from discreet.questions.parts import MeanAndVarianceInParts, MeanInParts
+from discreet.questions.moments import BernsteinMoments
 from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.quantile import Quantiles
@@ -448,7 +448,7 @@ def _column_cases(neighbours: Neighbours) -> Iterator[ReplayCase]:
     bounds = (1.0, 3.0)
     statistics: list[Any] = [Sum(bounds=bounds), SumAndCount(bounds=bounds), NoisyAverage(bounds=bounds)]
     statistics += [Mean(bounds=bounds), Variance(bounds=bounds)]
-    statistics += [MeanInParts(bounds=bounds), MeanAndVarianceInParts(bounds=bounds)]
+    statistics += [BernsteinMoments(bounds=(bounds,), degrees=(degree,)) for degree in (1, 4)]
     for statistic in statistics:
         yield _case(statistic, neighbours, numbers)
     yield _case(Count(), neighbours, [True, False])

@@ -42,11 +42,12 @@ from discreet.mechanisms.tables.post_processed import checked_box, exact_total
 from discreet.questions.clusters.lloyd import Box, labels_of
 from discreet.questions.comparison.methods import Arms, WinsorizedMoments, check_sizes
 from discreet.questions.count import CountQuestion
-from discreet.questions.covariance import MOST_PARTS, Covariance, TensorParts
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovariancesInParts, MeansAndCovariances
+from discreet.questions.covariance import Covariance
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments, MeansAndCovariances
 from discreet.questions.grouped import Bins, LabelAxis
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.mode import Mode
+from discreet.questions.moments import MOST_PARTS, BernsteinMoments
 from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion, Quantiles
@@ -281,9 +282,9 @@ def _labels() -> Iterator[Compared]:
     yield "a table of one cell", refused(partial(ContingencyTable, {"a": ["x"]}))
     side = round(MOST_PARTS**0.5) - 1
     pair = ((0, 1), (0, 1))
-    yield "the most parts", TensorParts(bounds=pair, degrees=(side, side)).size == MOST_PARTS
+    yield "the most parts", BernsteinMoments(bounds=pair, degrees=(side, side)).size == MOST_PARTS
     for degrees in ((side, side + 1), (1,), (0, 1)):
-        yield f"parts of {degrees}", refused(partial(TensorParts, bounds=pair, degrees=degrees))
+        yield f"parts of {degrees}", refused(partial(BernsteinMoments, bounds=pair, degrees=degrees))
 
 
 def _boxes() -> Iterator[Compared]:
@@ -597,7 +598,7 @@ def _sizes() -> Iterator[Compared]:
     above = {product: [5 ** len(product) + 3 ** len(product)] for product in mean.products}  # counted from the lowest
     parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]
     yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc,arg-type]
-    for guarantee, wanted in ((_ONE, CovariancesInParts), (GaussianDP(1.0), MeansAndCovariances)):
+    for guarantee, wanted in ((_ONE, CovarianceMoments), (GaussianDP(1.0), MeansAndCovariances)):
         five = CovarianceMatrixQuestion(six, names[:5], guarantee).measurement.statistic
         yield f"what measures five columns at {guarantee}", isinstance(five, wanted)
     for one in _schemas():

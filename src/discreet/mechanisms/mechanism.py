@@ -128,6 +128,7 @@ class Registry(Generic[Kind]):
     def __init__(self, kind: str, *packages: str) -> None:
         self.kind, self.packages = kind, packages
         self._known: dict[str, type[Kind]] = {}
+        self._earlier: dict[str, tuple[str, Mapping[str, Any]]] = {}
 
     def add(self, cls: type[Kind]) -> None:
         """Remember a class under its own ``name``; one without a name of its own is a base for others.
@@ -148,6 +149,7 @@ class Registry(Generic[Kind]):
                 f"Give {_full_name(cls)} another name.",
             )
         self._known[name] = cls
+        self._earlier |= {old: (name, settings) for old, settings in cls.__dict__.get("earlier", {}).items()}
 
     def _owns(self, cls: type[Kind]) -> bool:
         return any(cls.__module__.startswith(f"{package}.") for package in self.packages)
@@ -163,10 +165,13 @@ class Registry(Generic[Kind]):
         """The object that its name and parameters describe; unknown names are refused."""
         parameters = dict(data)
         name = str(parameters.pop("name", None))
-        found = self._known.get(name) or self.classes().get(name)
+        if name not in self._known:
+            self.classes()
+        name, settings = self._earlier.get(name, (name, {}))  # stored releases keep the name that they were given
+        found = self._known.get(name)
         if found is None:
             raise InvalidParameter(self.kind, name, f"must be one of {sorted(self._known)}", "Check the file.")
-        return found(**parameters)
+        return found(**settings, **parameters)
 
 
 def _full_name(cls: type) -> str:

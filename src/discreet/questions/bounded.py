@@ -25,7 +25,7 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
 __all__ = [
-    "BoundedStatistic", "Domain", "MomentRelease", "OneColumn", "PrivateSizeColumn", "PublicSizeStatistic",
+    "BoundedStatistic", "Domain", "MomentRelease", "OneColumn", "PublicSizeStatistic", "bounds_of_columns",
     "SizedColumn", "clipped", "fractions", "whole_bounds",
 ]  # fmt: skip
 
@@ -41,6 +41,15 @@ def whole_bounds(name: str, value: Any) -> tuple[float, float]:
     if math.isinf(low) or math.isinf(high):
         raise InvalidParameter(name, value, "must be finite", "Give both ends; they must be public knowledge.")
     return low, high
+
+
+def bounds_of_columns(name: str, value: Any, count: int | None = None) -> tuple[tuple[float, float], ...]:
+    """One pair of finite bounds per column."""
+    if isinstance(value, str) or not isinstance(value, list | tuple) or len(value) == 0:
+        raise WrongType(name, value, "must be one pair of bounds per column", f"Pass {name}=((0, 1), (0, 5)).")
+    if count is not None and len(value) != count:
+        raise InvalidParameter(name, value, f"must be {count} pairs of bounds", f"Pass {name}=((0, 1), (0, 5)).")
+    return tuple(whole_bounds(name, pair) for pair in value)
 
 
 class BoundedStatistic(Statistic):
@@ -216,40 +225,6 @@ def clipped(data: Iterable[Any], bounds: tuple[float, float]) -> list[Fraction]:
     """The rows exactly, moved into public bounds, which mean the decimals they print as. Private."""
     low, high = (decimal(end) for end in bounds)
     return [min(max(Fraction(requirements.finite("data", x)), low), high) for x in data]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateSizeColumn(Statistic):
-    """A statistic of one column, clipped to public bounds, that measures the number of rows as well.
-
-    Parameters
-    ----------
-    bounds
-        Public bounds of a row, as the decimals they print as; values outside are clipped.
-    """
-
-    bounds: tuple[float, float]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
-
-    @property
-    def middle(self) -> Fraction:
-        """Centre of the bounds."""
-        return (decimal(self.bounds[0]) + decimal(self.bounds[1])) / 2
-
-    @property
-    def half(self) -> Fraction:
-        """Half the width of the bounds."""
-        return (decimal(self.bounds[1]) - decimal(self.bounds[0])) / 2
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds)}
-
-    def _power_sums(self, data: Any, highest: int) -> tuple[int, list[Fraction]]:
-        """Number of rows, and the sums of their first powers. Private."""
-        rows = clipped(np.asarray(data).tolist(), self.bounds)
-        return len(rows), [sum((x**power for x in rows), Fraction(0)) for power in range(1, highest + 1)]
 
 
 @dataclass(frozen=True)

@@ -41,15 +41,9 @@ from discreet.inference.noise import combined_error, excess_kurtosis, largest_va
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions.bounded import Domain, PublicSizeStatistic, clipped, fractions
-from discreet.questions.covariance import (
-    TensorParts,
-    bounds_of_columns,
-    cross_products,
-    same_length,
-    tensor_measurement,
-)
-from discreet.questions.parts import part_weights, rows_per_unit, with_less_noise
+from discreet.questions.bounded import Domain, PublicSizeStatistic, bounds_of_columns, clipped, fractions
+from discreet.questions.covariance import cross_products, same_length
+from discreet.questions.moments import BernsteinMoments, least_noise, moments_measurement, rows_per_unit
 from discreet.questions.question import (
     COLUMNS,
     UNSAID,
@@ -69,21 +63,21 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
 __all__ = [
-    "CovariancesInParts", "CovariancesInPartsRelease", "MeansAndCovariances", "MeansAndCovariancesRelease",
+    "CovarianceMoments", "CovariancesRelease", "MeansAndCovariances", "MeansAndCovariancesRelease",
     "correlation_range", "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion", "CovarianceMatrixRelease",
     "CovariancesReading",
 ]  # fmt: skip
 
 
-# ---- CovariancesInParts: means, covariances and correlations of several columns, from totals in tensor parts.
+# ---- Covariance moments: means, covariances and correlations of several columns, from their Bernstein moments.
 
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CovariancesInParts(TensorParts):
-    """Means, covariance matrix and correlations of columns in public bounds, from noisy totals in tensor parts.
+class CovarianceMoments(BernsteinMoments):
+    """Means, covariance matrix and correlations of columns in public bounds, from noisy Bernstein moments.
 
     Guarantee
     ---------
@@ -101,24 +95,15 @@ class CovariancesInParts(TensorParts):
     Examples
     --------
     >>> from discreet import Neighbours
-    >>> moments = CovariancesInParts(bounds=((0, 10), (0, 2)), degrees=(1, 2))
+    >>> moments = CovarianceMoments(bounds=((0, 10), (0, 2)), degrees=(1, 2))
     >>> [str(part) for part in moments.exact([[10, 1], [0, 2]], neighbours=Neighbours.ADD_REMOVE).value]
     ['0', '0', '1', '1/4', '1/2', '1/4']
     """
 
     name: ClassVar[str] = "covariances_in_parts"
-    weighed: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        requirements.instance("weighed", self.weighed, bool, "weighed=True or False")
 
     def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "weighed": self.weighed}
-
-    @property
-    def axis_weights(self) -> tuple[tuple[Fraction, ...], ...]:
-        return tuple(map(part_weights, self.degrees)) if self.weighed else super().axis_weights
+        return {name: value for name, value in super().parameters().items() if name != "of"}
 
     @property
     def title(self) -> str:
@@ -132,12 +117,7 @@ class CovariancesInParts(TensorParts):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        return CovariancesInPartsRelease
-
-    @property
-    def widths(self) -> Array:
-        """Widths of the bounds."""
-        return np.array([float(decimal(high) - decimal(low)) for low, high in self.bounds])
+        return CovariancesRelease
 
     @property
     def _factors(self) -> list[Array]:
@@ -181,12 +161,12 @@ class CovariancesInParts(TensorParts):
 
 
 @dataclass(frozen=True)
-class CovariancesInPartsRelease(Answer):
+class CovariancesRelease(Answer):
     """Noisy totals in tensor parts, and the means, covariances and correlations that follow from them."""
 
     @property
-    def _of(self) -> CovariancesInParts:
-        return cast(CovariancesInParts, self.statistic)
+    def _of(self) -> CovarianceMoments:
+        return cast(CovarianceMoments, self.statistic)
 
     @property
     def _dimension(self) -> int:
@@ -869,7 +849,7 @@ class CovarianceMatrixRelease(Answer):
         ]
 
 
-CovariancesReading = CovariancesInPartsRelease | MeansAndCovariancesRelease
+CovariancesReading = CovariancesRelease | MeansAndCovariancesRelease
 """What covariances are read from: totals in parts, or, for many columns, totals of products."""
 
 _WORTH_MOMENTS = 0.8
@@ -883,7 +863,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
 
     Guarantee
     ---------
-    As `CovariancesInParts`: a row moves totals by one in all. For many columns, whose parts multiply, as
+    As `CovarianceMoments`: a row moves totals by one in all. For many columns, whose parts multiply, as
     `MeansAndCovariances`: a row moves totals by one each, which box noise covers under ε.
 
     Examples
@@ -923,25 +903,25 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
         return in_parts if len(names) <= 2 or not self._much_less(other, in_parts) else other
 
     def _in_parts(self, names: tuple[str, ...], bounds: list[Bounds], size: int | None) -> Measurement:
-        statistic = CovariancesInParts(
-            bounds=tuple((one.low, one.high) for one in bounds), degrees=CovariancesInParts.degrees_for(len(names))
+        statistic = CovarianceMoments(
+            bounds=tuple((one.low, one.high) for one in bounds), degrees=CovarianceMoments.degrees_for(len(names))
         )
         expected = Expected(rows=self.expected_rows if size is None else size)
 
-        def measured(used: CovariancesInParts) -> Measurement:
+        def measured(used: CovarianceMoments) -> Measurement:
             def forecast() -> Forecast:
                 moves, worst = (of(public_size=size is not None) for of in (used.typical_moves, used.worst_moves))
                 return _forecast(expected, moves, worst)
 
-            return tensor_measurement(
+            return moments_measurement(
                 self, used, names, contribution=self.contribution, read="an entry", forecast=forecast
             )
 
-        return with_less_noise(self.guarantee, statistic, measured)
+        return least_noise(self.guarantee, statistic, measured)
 
     def _much_less(self, totals: Measurement, in_parts: Measurement) -> bool:
         """Whether a covariance, for means in the middle, has much less noise from totals of products."""
-        statistic = cast(CovariancesInParts, in_parts.statistic)
+        statistic = cast(CovarianceMoments, in_parts.statistic)
         own, other = (largest_variance(one.mechanism) for one in (totals, in_parts))
         # Totals of products are of z = 2u − 1, so four times as large.
         return own / 16 < _WORTH_MOMENTS**2 * other * statistic.covariance_noise()

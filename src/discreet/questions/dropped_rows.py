@@ -21,7 +21,7 @@ from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import fractions
-from discreet.questions.parts import MeanInPartsRelease
+from discreet.questions.moments import MomentsRelease
 from discreet.questions.question import (
     COLUMNS,
     UNSAID,
@@ -154,7 +154,7 @@ class DroppedRowsRelease(Answer):
         shown = self.rows_missing if missing else self.rows_over_limit
         return Interval(*whole_interval(low, high, shown), checked)
 
-    def mean_interval(self, mean: MeanInPartsRelease, level: float = 0.95) -> Interval:
+    def mean_interval(self, mean: MomentsRelease, level: float = 0.95) -> Interval:
         """Interval for the mean of all rows with a value, where a unit with m rows and a limit of k has weights k/m.
 
         The rows that a unit keeps are a random choice whose mean is that weighted mean. Noise gets half of 1 − level;

@@ -16,13 +16,13 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import BetaMean
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.parts import (
-    MeanAndVarianceInParts,
-    MeanInParts,
-    MeanInPartsRelease,
-    Parts,
+from discreet.questions.moments import (
+    BernsteinMoments,
+    MomentsRelease,
     check_weighted,
-    parts_measurement,
+    least_noise,
+    moments_forecast,
+    moments_measurement,
     weighting_notes,
 )
 from discreet.questions.question import (
@@ -120,7 +120,7 @@ class MeanRelease(MomentRelease):
         return BetaMean(n=self.n, bounds=bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
 
 
-MeanReading = MeanRelease | MeanInPartsRelease
+MeanReading = MeanRelease | MomentsRelease
 """What a mean is read from: one number where the number of rows is public, else totals."""
 
 
@@ -195,28 +195,23 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         size = None if by else self.public_size(self.column)
         if size is not None and not self.variance:
             return self._of_public_size(bounds, size)
-        parts = (MeanAndVarianceInParts if self.variance else MeanInParts)(bounds=(bounds.low, bounds.high))
+        moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4 if self.variance else 1,))
 
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
         # is public, by pₖ·Zₖ, whatever the mean is.
-        def moves(used: Parts) -> tuple[list[float], list[float] | None]:
+        def moves(used: BernsteinMoments) -> tuple[list[float], list[float] | None]:
             half, centres = float(used.half), (slope, 1.0) if size is None else (0.0, 0.0)
             placed = list(zip(used.positions, map(float, used.multiplied), strict=True))
             typical, worst = ([half * abs(place - centre) / weight for place, weight in placed] for centre in centres)
             return typical, worst if size is None else None
 
-        return parts_measurement(
-            self,
-            parts,
-            self.column,
-            bounds,
-            by=by,
-            contribution=self.contribution,
-            all_rows=self.all_rows,
-            expected=expected,
-            moves=moves,
-            read="the mean",
-        )
+        def measured(used: BernsteinMoments) -> Measurement:
+            return moments_measurement(
+                self, used, (self.column,), by=by, contribution=self.contribution, all_rows=self.all_rows,
+                read="the mean", forecast=lambda: moments_forecast(self, by, expected, moves(used)),
+            )  # fmt: skip
+
+        return least_noise(self.guarantee, moments, measured)
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         return (*super()._notes(found), *weighting_notes(self, found))

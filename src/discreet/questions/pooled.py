@@ -17,8 +17,8 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.numbers import Grid, Indices, not_below
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
-from discreet.questions.bounded import Domain, PublicSizeStatistic, whole_bounds
-from discreet.questions.covariance import CovarianceRelease, bounds_of_columns, cross_products, same_length
+from discreet.questions.bounded import Domain, PublicSizeStatistic, bounds_of_columns, whole_bounds
+from discreet.questions.covariance import CovarianceRelease, cross_products, same_length
 from discreet.questions.variance import VarianceRelease, largest_squares
 from discreet.results.release import Release
 

@@ -26,7 +26,7 @@ from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags, labelled
-from discreet.questions.parts import MeanInParts, MeanInPartsRelease, check_weighted, weighting_notes
+from discreet.questions.moments import BernsteinMoments, MomentsRelease, check_weighted, weighting_notes
 from discreet.questions.question import (
     COLUMN,
     COLUMNS,
@@ -48,7 +48,7 @@ from discreet.results.display import Interval
 from discreet.results.release import Release
 
 __all__ = [
-    "Proportion", "ProportionInParts", "ProportionQuestion", "ProportionReading", "ProportionRelease",
+    "Proportion", "ProportionQuestion", "ProportionReading", "ProportionRelease",
     "ProportionVector", "ProportionVectorRelease",
 ]  # fmt: skip
 
@@ -125,25 +125,9 @@ class ProportionRelease(MomentRelease):
         return Binomial(n=self.n)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProportionInParts(MeanInParts):
-    """A proportion where the number of rows is protected too: counts of no and yes, the mean of zeros and ones.
-
-    Guarantee
-    ---------
-    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
-
-    Examples
-    --------
-    >>> ProportionInParts().title
-    'proportion'
-    """
-
-    name: ClassVar[str] = "proportion_in_parts"
-    bounds: tuple[float, float] = (0.0, 1.0)
-
-
-ProportionReading = ProportionRelease | MeanInPartsRelease
+_COUNTS = BernsteinMoments(bounds=((0.0, 1.0),), degrees=(1,), of="proportion")
+"""Counts of no and yes: the mean of zeros and ones."""
+ProportionReading = ProportionRelease | MomentsRelease
 """What a proportion is read from: one number where the number of rows is public, else counts of no and yes."""
 
 
@@ -151,8 +135,8 @@ ProportionReading = ProportionRelease | MeanInPartsRelease
 class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     """Proportion of rows with a label, in all or by group.
 
-    The value per group is (noes, yeses): a row moves one of them by one, `MeanInParts` on (0, 1). A unit's rows are
-    limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
+    The value per group is (noes, yeses): a row moves one of them by one, as `BernsteinMoments` of 0 and 1. A unit's
+    rows are limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
 
     Guarantee
     ---------
@@ -233,7 +217,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
             return value(weighted_totals(snapshot, selected, 0), {})
 
         return Measurement(
-            statistic=self.grouped(ProportionInParts(), by),
+            statistic=self.grouped(_COUNTS, by),
             sensitivity=sensitivity,
             mechanism=additive_noise(self.guarantee, sensitivity),
             by=(*by, self.column),

@@ -17,11 +17,13 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import GammaVariance, variance_moves
 from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
-from discreet.questions.parts import (
-    MeanAndVarianceInParts,
-    MeanAndVarianceInPartsRelease,
-    Parts,
-    parts_measurement,
+from discreet.questions.moments import (
+    BernsteinMoments,
+    MomentsRelease,
+    Of,
+    least_noise,
+    moments_forecast,
+    moments_measurement,
     root_interval,
 )
 from discreet.questions.question import (
@@ -43,95 +45,9 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release
 
 __all__ = [
-    "LEAST_SHARE", "SpreadInPartsRelease", "StandardDeviation", "StandardDeviationInParts", "StandardDeviationQuestion",
-    "StandardDeviationRelease", "Variance", "VarianceInParts", "VarianceQuestion", "VarianceReading", "VarianceRelease",
-    "largest_squares", "largest_variance",
+    "LEAST_SHARE", "StandardDeviation", "StandardDeviationQuestion", "StandardDeviationRelease", "Variance",
+    "VarianceQuestion", "VarianceRelease", "largest_squares", "largest_variance",
 ]  # fmt: skip
-
-
-# ---- Spread in parts: the five totals of a mean with its variance, asked for the variance or for its root
-
-
-@dataclass(frozen=True, kw_only=True)
-class VarianceInParts(MeanAndVarianceInParts):
-    """Variance of a column in public bounds: the totals of `MeanAndVarianceInParts`, read for the variance.
-
-    Guarantee
-    ---------
-    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
-
-    Examples
-    --------
-    >>> VarianceInParts(bounds=(0, 10)).title
-    'variance'
-    """
-
-    name: ClassVar[str] = "variance_in_parts"
-
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return SpreadInPartsRelease
-
-
-@dataclass(frozen=True, kw_only=True)
-class StandardDeviationInParts(VarianceInParts):
-    """Standard deviation of a column in public bounds: the same totals, read for the root of the variance.
-
-    Guarantee
-    ---------
-    Add/remove: ℓ₁ = ℓ₂ = 1. Replace-one: 2 and √2.
-
-    Examples
-    --------
-    >>> StandardDeviationInParts(bounds=(0, 10)).title
-    'standard deviation'
-    """
-
-    name: ClassVar[str] = "standard_deviation_in_parts"
-
-
-@dataclass(frozen=True)
-class SpreadInPartsRelease(MeanAndVarianceInPartsRelease):
-    """Five noisy totals, asked for the variance or the standard deviation: both intervals are of what was asked for."""
-
-    @property
-    def _rooted(self) -> bool:
-        return isinstance(self.statistic, StandardDeviationInParts)
-
-    @property
-    def measure(self) -> str:
-        return self._of.title
-
-    @property
-    def standard_error(self) -> None:
-        """Not known in closed form; the intervals are."""
-        return None
-
-    @property
-    def estimate(self) -> float:
-        """What was asked for."""
-        return self.standard_deviation if self._rooted else self.variance
-
-    def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the data; privacy noise only."""
-        return self.standard_deviation_interval(level) if self._rooted else self.variance_interval(level)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the population: noise and sampling together, from measured fourth moments."""
-        if self._rooted:
-            return self.population_standard_deviation_interval(level)
-        return self.population_variance_interval(level)
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """What was asked for, and the standard deviation, each with both intervals."""
-        return super().readings(columns)[1 if self._rooted else 0 :]
-
-    def facts(self) -> Facts:
-        """What to show, with what was asked for first and the mean before the number of rows."""
-        shown = [fact for fact in super().facts()[1:] if not (self._rooted and fact[0] == "standard deviation")]
-        place = [name for name, _ in shown].index(self.rows_name)
-        mean = ("mean", number(self.mean))
-        return [(self.measure, number(self.estimate)), *shown[:place], mean, *shown[place:]]
 
 
 LEAST_SHARE = 1e-6
@@ -285,12 +201,8 @@ class StandardDeviationRelease(VarianceRelease):
         return [("standard deviation", number(self.standard_deviation)), *super().facts()]
 
 
-VarianceReading = SpreadInPartsRelease
-"""What a variance is read from: totals in parts, whether the number of rows is public or not."""
-
-
 @dataclass(frozen=True)
-class VarianceQuestion(MeasuredQuestion[VarianceReading]):
+class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
     """Variance of a column, in all or by group; it comes with the mean.
 
     Guarantee
@@ -309,7 +221,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     answers: ClassVar[str] = "How widely do values spread, squared?"
     ask: ClassVar[str] = "variance"
     meaning: ClassVar[str] = "How far values of {subject} spread around their mean."
-    parts: ClassVar[type[MeanAndVarianceInParts]] = VarianceInParts
+    of: ClassVar[Of] = "variance"
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN,
         "by": COLUMNS,
@@ -333,27 +245,23 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
         by, bounds = column_names(self.by), self.schema.bounds(self.column)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         mean = (1 + expected.slope(bounds.low, bounds.high)) / 2
-        parts = self.parts(bounds=(bounds.low, bounds.high))
+        moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4,), of=self.of)
         public = not by and self.public_size(self.column) is not None
 
-        def moves(used: Parts) -> tuple[list[float], list[float]]:
+        def moves(used: BernsteinMoments) -> tuple[list[float], list[float]]:
             unit, typical = (2 * float(used.half)) ** 2, typical_variance(mean, bounds)
             multiplied = [float(weight) for weight in used.multiplied]
             expected_moves = variance_moves(multiplied, mean, typical, public_size=public)
             worst = variance_moves(multiplied, 1.0, public_size=public)
             return [unit * move for move in expected_moves], [unit * move for move in worst]
 
-        return parts_measurement(
-            self,
-            parts,
-            self.column,
-            bounds,
-            by=by,
-            contribution=self.contribution,
-            expected=expected,
-            moves=moves,
-            read="the variance",
-        )
+        def measured(used: BernsteinMoments) -> Measurement:
+            return moments_measurement(
+                self, used, (self.column,), by=by, contribution=self.contribution,
+                read="the variance", forecast=lambda: moments_forecast(self, by, expected, moves(used)),
+            )  # fmt: skip
+
+        return least_noise(self.guarantee, moments, measured)
 
 
 def typical_variance(mean: float, bounds: Bounds) -> float:
@@ -385,7 +293,7 @@ class StandardDeviationQuestion(VarianceQuestion):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "How widely do values spread, in the unit of the column?"
     ask: ClassVar[str] = "std"
-    parts: ClassVar[type[MeanAndVarianceInParts]] = StandardDeviationInParts
+    of: ClassVar[Of] = "standard deviation"
 
     def _measured(self) -> Measurement:
         found, bounds = super()._measured(), self.schema.bounds(self.column)

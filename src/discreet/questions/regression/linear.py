@@ -30,7 +30,7 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict, mechanism_of
 from discreet.questions.bounded import fractions
-from discreet.questions.covariance import MOST_PARTS, tensor_measurement
+from discreet.questions.moments import MOST_PARTS, moments_measurement
 from discreet.questions.question import MODELS, DeclaredColumns, Expected, Forecast, Form, Measurement, column_names
 from discreet.questions.regression.fit import (
     Coefficient,
@@ -285,7 +285,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
                 yield self._in_products(weighed(MomentProducts(counted=size is None, **named)))
 
     def _in_parts(self, parts: RegressionMoments) -> Measurement:
-        found = tensor_measurement(
+        found = moments_measurement(
             self,
             parts,
             parts.columns,

@@ -24,7 +24,7 @@ from discreet.inference.moments import NoisyTotals
 from discreet.inference.noise import excess_kurtosis
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions.covariance import MOST_PARTS, tensor_measurement
+from discreet.questions.moments import MOST_PARTS, moments_measurement
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, Measurement
 from discreet.questions.regression.fit import (
     Coefficients,
@@ -292,7 +292,7 @@ class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
             found = replace(table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read)
             return replace(found, forecast=lambda: self._forecast(found))
         size, place = self.public_size(*moments.columns, *labels), self.contribution
-        found = tensor_measurement(
+        found = moments_measurement(
             self,
             moments,
             moments.columns,

@@ -27,8 +27,8 @@ from discreet.inference.least_squares import Coordinates, LeastSquares, Linear, 
 from discreet.inference.noise import excess_kurtosis
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions.bounded import clipped, fractions
-from discreet.questions.covariance import TensorParts, bounds_of_columns
+from discreet.questions.bounded import bounds_of_columns, clipped, fractions
+from discreet.questions.moments import BernsteinMoments
 from discreet.questions.regression.fit import CONSTANT, Coefficient
 from discreet.results.release import Statistic
 
@@ -389,7 +389,7 @@ def weighed(products: MomentProducts) -> MomentProducts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionMoments(RegressionColumns, TensorParts):
+class RegressionMoments(RegressionColumns, BernsteinMoments):
     """Joint moments of an outcome, other numbers and labels, from noisy totals in tensor parts.
 
     They hold Σ w²e² for every linear function w of the other columns and every residual e, or an upper bound where
@@ -439,7 +439,8 @@ class RegressionMoments(RegressionColumns, TensorParts):
         return in_parts(Contribution(groups=1, rows=1), self.cells, self.size, neighbours)
 
     def parameters(self) -> dict[str, Any]:
-        return TensorParts.parameters(self) | self.named()
+        bounds = [list(pair) for pair in self.bounds]
+        return {"bounds": bounds, "degrees": list(self.degrees)} | self.named()
 
 
 Moments = RegressionMoments | MomentProducts

@@ -1,0 +1,678 @@
+"""Bernstein moments: totals of which one row moves the sum by one, and what is read from them.
+
+A row is split into Bernstein polynomials of its values, which are not negative and add up to one. Their totals know
+the number of rows, means, variances, proportions and covariances. Proof: ``docs/proofs/parts.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, reduce
+from itertools import product
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import Guarantee
+from discreet.core.noise.sampler import float_truth
+from discreet.core.numbers import decimal, not_below
+from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.rows import Selected, Snapshot, coarsening, weighted_totals
+from discreet.core.schema import Contribution, in_parts
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.inference.moments import PartMoments, moment_weights
+from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance, ratio_interval
+from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.gaussian import Gaussian, is_pure
+from discreet.plans.sampling_error import groups_of, sampling_error
+from discreet.questions.bounded import bounds_of_columns, clipped, fractions
+from discreet.questions.clusters.lloyd import NoisyAverageRelease
+from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
+from discreet.results.release import Release, Statistic
+
+__all__ = [
+    "MOST_PARTS", "BernsteinMoments", "MomentsRelease", "check_weighted", "least_noise", "moments_forecast",
+    "moments_measurement", "part_weights", "root_interval", "rows_per_unit", "together", "weighed_sensitivity",
+    "weighting_notes",
+]  # fmt: skip
+
+
+# ---- Part weights: what parts are multiplied by before Gaussian noise is added, so that inner ones have less of it
+#
+# Laplace noise is as large as the parts of a row are together, and they add up to one wherever the row lies. Gaussian
+# noise is as large as the root of the sum of their squares, which is one for a row at an end of the bounds and less for
+# every other row. Weights above one for the inner parts use what is left. Proof: ``docs/proofs/parts.md``.
+
+
+_WEIGHTS: Mapping[int, tuple[str, ...]] = {
+    2: ("1", "1.87", "1"),
+    4: ("1", "1.95", "1.9", "1.95", "1"),
+}
+"""By degree. The squares of weights times parts add up to at most 1 for every row, which a test proves in fractions."""
+
+
+def part_weights(degree: int) -> tuple[Fraction, ...]:
+    """The weights for Gaussian noise of the d + 1 parts of a row.
+
+    Examples
+    --------
+    >>> [str(weight) for weight in part_weights(2)]
+    ['1', '187/100', '1']
+    """
+    return tuple(Fraction(weight) for weight in _WEIGHTS.get(degree, ("1",) * (degree + 1)))
+
+
+def weighed_sensitivity(sensitivity: Sensitivity, weights: Iterable[Fraction]) -> Sensitivity:
+    """How far a unit moves parts with weights: ℓ₂ stays, and ℓ₁ grows at most by the largest weight.
+
+    Examples
+    --------
+    >>> weighed_sensitivity(Sensitivity(l1=2.0, dimension=3), part_weights(2)).l1
+    3.74
+    """
+    total = Fraction(sensitivity.require_l1()) * max(weights)
+    return Sensitivity(l1=not_below(total), l2=sensitivity.require_l2(), dimension=sensitivity.dimension)
+
+
+# ---- Readings together: the numbers of many groups in parts, with the intervals of all of them worked out at once
+
+
+LEVEL = 0.95
+_AT_ONCE = 200
+"""Groups whose intervals are worked out at once: as many as a processor's cache holds with all points of a search."""
+
+
+def together(parts: Sequence[MomentsRelease]) -> list[list[Reading]]:
+    """The readings of each group, as the group alone would give them."""
+    return [one for start in range(0, len(parts), _AT_ONCE) for one in _some(parts[start : start + _AT_ONCE])]
+
+
+def _some(parts: Sequence[MomentsRelease]) -> list[list[Reading]]:
+    kind = cast(BernsteinMoments, parts[0].statistic)
+    if kind.degrees[0] < 2:
+        return [[mean] for mean in _means(parts)]
+    spreads = _spreads(parts, "standard deviation")
+    if kind.of == "standard deviation":
+        return [[spread] for spread in spreads]
+    first = _spreads(parts, "variance") if kind.of == "variance" else _means(parts)
+    return [list(pair) for pair in zip(first, spreads, strict=True)]
+
+
+def _stacked(parts: Sequence[MomentsRelease]) -> PartMoments:
+    """The moments of all groups, along the first axis."""
+    values = np.array([np.asarray(part.value, dtype=float) for part in parts])
+    return replace(parts[0].moments, totals=parts[0].divided(values))
+
+
+def _means(parts: Sequence[MomentsRelease]) -> list[Reading]:
+    """The mean of each group, with both intervals."""
+    first, moments = parts[0], _stacked(parts)
+    (low, high), centre, reach = first.place()
+    top, bottom = moments.parts @ cast(BernsteinMoments, first.statistic).positions, moments.parts.sum(axis=-1)
+    noise = ratio_interval((top, bottom), first.mechanism, (low, high), centre, reach, LEVEL, first.noise_weights)
+    divided = np.clip(centre + reach * top / np.maximum(bottom, 1.0), low, high)
+    shared = np.where(bottom >= 1, divided, np.clip((low + high) / 2, noise.low, noise.high))
+    errors = reach * np.linalg.norm(first.noise_weights((shared - centre) / reach), axis=0) / np.maximum(bottom, 1.0)
+    deviation = float(np.sqrt(largest_variance(first.mechanism)))
+    population = [np.clip(low + (high - low) * np.asarray(end), low, high) for end in moments.mean_interval(LEVEL)]
+    return [
+        Reading(
+            "", mean, _interval(noise, place), _interval(population, place), measure=first.measure,
+            standard_error=deviation * error if rows >= 1 else None,
+        )
+        for place, (mean, error, rows) in enumerate(zip(shared.tolist(), errors.tolist(), bottom.tolist(), strict=True))
+    ]  # fmt: skip
+
+
+def _spreads(parts: Sequence[MomentsRelease], measure: str) -> list[Reading]:
+    """The standard deviation of each group, or its variance, with both intervals."""
+    moments = _stacked(parts)
+    (low, high), _, _ = parts[0].place()
+    read = np.sqrt if measure == "standard deviation" else np.asarray
+
+    def scaled(value: Any) -> NDArray[np.float64]:
+        return np.asarray(read((high - low) ** 2 * np.maximum(np.asarray(value, dtype=float), 0.0)))
+
+    noise, population = (
+        [scaled(end) for end in one.variance_interval(LEVEL)] for one in (replace(moments, rows_per_unit=0), moments)
+    )
+    return [
+        Reading("", value, _interval(noise, place), _interval(population, place), measure=measure)
+        for place, value in enumerate(scaled(moments.variance).tolist())
+    ]
+
+
+def _interval(ends: Any, place: int) -> Interval:
+    low, high = ends
+    return Interval(float(np.asarray(low)[place]), float(np.asarray(high)[place]), LEVEL)
+
+
+Array = NDArray[np.float64]
+Powers = tuple[int, ...]
+Of = Literal["mean", "proportion", "variance", "standard deviation"]
+MOST_PARTS = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class BernsteinMoments(Statistic):
+    """Totals of Πⱼ bₖⱼ(uⱼ) over all (k₁ … k_m), where bₖ(u) = (d over k)·uᵏ(1 − u)ᵈ⁻ᵏ and u = (x − low)/(high − low).
+
+    The parts of a row are not negative and add up to 1, so the totals add up to the number of rows. They know every
+    moment Σ Πⱼ uⱼ^aⱼ with aⱼ up to the degree d of column j. The value is flat, with the last column varying fastest.
+
+    Guarantee
+    ---------
+    Add/remove: a row moves the totals by exactly 1 in ℓ₁ and by at most 1 in ℓ₂. Replace-one: by at most 2 and √2.
+    With weights ℓ₂ stays the same, and ℓ₁ grows by at most the largest weight. Proof: ``docs/proofs/parts.md``.
+
+    Parameters
+    ----------
+    bounds
+        Public bounds of every column, as the decimals they print as; values outside are clipped.
+    degrees
+        Highest power of every column: 1 for a mean or proportion, 2 for covariances, 4 where the totals must also say
+        how far variances vary from sample to sample.
+    of
+        What is read of one column: ``"mean"``, ``"proportion"``, ``"variance"`` or ``"standard deviation"``.
+    weighed
+        Whether inner parts are multiplied by the weights for Gaussian noise.
+
+    Examples
+    --------
+    >>> ages = BernsteinMoments(bounds=((0, 100),), degrees=(1,))
+    >>> [str(part) for part in ages.exact([20, 40, 60], neighbours=Neighbours.ADD_REMOVE).value]
+    ['9/5', '6/5']
+    >>> pair = BernsteinMoments(bounds=((0, 10), (0, 2)), degrees=(1, 2))
+    >>> [str(part) for part in pair.exact([[10, 1], [0, 2]], neighbours=Neighbours.ADD_REMOVE).value]
+    ['0', '0', '1', '1/4', '1/2', '1/4']
+    """
+
+    name: ClassVar[str] = "bernstein_moments"
+    earlier: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "mean_in_parts": {"degrees": (1,)},
+        "proportion_in_parts": {"degrees": (1,), "of": "proportion"},
+        "mean_and_variance_in_parts": {"degrees": (4,)},
+        "variance_in_parts": {"degrees": (4,), "of": "variance"},
+        "standard_deviation_in_parts": {"degrees": (4,), "of": "standard deviation"},
+    }
+    bounds: tuple[tuple[float, float], ...]
+    degrees: tuple[int, ...]
+    of: Of = "mean"
+    weighed: bool = False
+
+    def __post_init__(self) -> None:
+        given: Any = self.bounds
+        # Earlier releases give the two ends of their only column.
+        alone = isinstance(given, tuple | list) and len(given) == 2 and not isinstance(given[0], tuple | list)
+        # Without numbers there is one part, the row itself: totals are counts.
+        bounds = () if given in ((), []) else bounds_of_columns("bounds", (given,) if alone else given)
+        degrees = tuple(requirements.positive_integer("degrees", degree) for degree in self.degrees)
+        if len(degrees) != len(bounds):
+            raise InvalidParameter("degrees", degrees, f"must be {len(bounds)}, one per column", "Check both.")
+        if math.prod(degree + 1 for degree in degrees) > MOST_PARTS:
+            raise InvalidParameter("degrees", degrees, f"give more than {MOST_PARTS} parts", "Leave columns out.")
+        object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "degrees", degrees)
+        requirements.instance("weighed", self.weighed, bool, "weighed=True or False")
+        requirements.one_of("of", self.of, get_args(Of), 'Write "mean".')
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return MomentsRelease
+
+    def parameters(self) -> dict[str, Any]:
+        bounds = [list(pair) for pair in self.bounds]
+        return {"bounds": bounds, "degrees": list(self.degrees), "of": self.of, "weighed": self.weighed}
+
+    @property
+    def title(self) -> str:
+        """What is read: that it is measured in parts matters less to a reader."""
+        return "mean and variance" if self.of == "mean" and max(self.degrees) > 1 else self.of
+
+    @property
+    def axis_weights(self) -> tuple[tuple[Fraction, ...], ...]:
+        """What the parts of every column are multiplied by before noise is added: nothing but for Gaussian noise."""
+        return tuple(part_weights(one) if self.weighed else (Fraction(1),) * (one + 1) for one in self.degrees)
+
+    @property
+    def multiplied(self) -> tuple[Fraction, ...]:
+        """What each total is multiplied by: the product of the weights of its parts."""
+        return tuple(math.prod(weights, start=Fraction(1)) for weights in product(*self.axis_weights))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Parts of every column."""
+        return tuple(degree + 1 for degree in self.degrees)
+
+    @property
+    def size(self) -> int:
+        """Number of parts."""
+        return math.prod(self.shape)
+
+    @property
+    def powers(self) -> tuple[Powers, ...]:
+        """The powers of all moments that the totals know, in the order of the parts."""
+        return tuple(product(*(range(count) for count in self.shape)))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Bounds of the first column."""
+        return self.bounds[0]
+
+    @property
+    def middle(self) -> Fraction:
+        """Centre of the first column's bounds."""
+        return (decimal(self.ends[0]) + decimal(self.ends[1])) / 2
+
+    @property
+    def half(self) -> Fraction:
+        """Half the width of the first column's bounds."""
+        return (decimal(self.ends[1]) - decimal(self.ends[0])) / 2
+
+    @property
+    def positions(self) -> tuple[float, ...]:
+        """Where each part lies between the first bounds, from −1 to 1: the mean is their mean, weighted by totals."""
+        return tuple(2 * k / self.degrees[0] - 1 for k in range(self.degrees[0] + 1))
+
+    @property
+    def widths(self) -> Array:
+        """Widths of the bounds."""
+        return np.array([float(decimal(high) - decimal(low)) for low, high in self.bounds])
+
+    def weights(self, powers: Sequence[int], centres: Sequence[float] | None = None) -> Array:
+        """Weights of the totals that give Σ Πⱼ (uⱼ − cⱼ)^aⱼ."""
+        around = [0.0] * len(self.degrees) if centres is None else centres
+        axes = [moment_weights(*one) for one in zip(self.degrees, powers, around, strict=True)]
+        return np.ravel(reduce(np.multiply.outer, axes))
+
+    def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
+        """How far one row moves the totals."""
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        moved = in_parts(Contribution(groups=1, rows=1), 1, self.size, neighbours)
+        return weighed_sensitivity(moved, self.multiplied)
+
+    def of_sums(self, sums: Mapping[Powers, int | Fraction], reaches: Sequence[int]) -> list[Fraction]:
+        """The totals, from Σ Πⱼ vⱼ^aⱼ for all `powers`, where vⱼ = reachⱼ·uⱼ. Private."""
+        moments = np.array([sums[powers] for powers in self.powers], dtype=object).reshape(self.shape)
+        for axis, (degree, reach) in enumerate(zip(self.degrees, reaches, strict=True)):
+            moments = np.moveaxis(np.tensordot(_to_parts(degree, reach), moments, axes=(1, axis)), 0, axis)
+        scale = math.prod(reach**degree for degree, reach in zip(self.degrees, reaches, strict=True))
+        found = [Fraction(part) / scale for part in np.ravel(moments)]
+        return [weight * part for weight, part in zip(self.multiplied, found, strict=True)]
+
+    def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
+        """The totals of a column, or of an n × m table, still private."""
+        table = float_truth(data)
+        table = table[:, None] if table.ndim == 1 else table
+        if table.ndim != 2 or table.shape[1] != len(self.bounds):
+            raise InvalidParameter("data", table.shape, f"must be rows × {len(self.bounds)}", "Give one bound each.")
+        columns = []
+        for values, (low, high) in zip(table.T.tolist(), self.bounds, strict=True):
+            start, width = decimal(low), decimal(high) - decimal(low)
+            columns.append([(x - start) / width for x in clipped(values, (low, high))])
+        rows = list(zip(*columns, strict=True))
+        sums = {
+            powers: sum((math.prod(map(pow, row, powers), start=Fraction(1)) for row in rows), Fraction(0))
+            for powers in self.powers
+        }
+        value = fractions(self.of_sums(sums, (1,) * len(self.bounds)))
+        return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)
+
+
+def _to_parts(degree: int, reach: int) -> NDArray[Any]:
+    """Whole numbers that take (Σvʲ for j = 0 … d) to reachᵈ·Σbₖ(v/reach)."""
+    found = np.zeros((degree + 1, degree + 1), dtype=object)
+    for k in range(degree + 1):
+        for j in range(k, degree + 1):
+            sign = (-1) ** (j - k)
+            found[k, j] = sign * math.comb(degree, k) * math.comb(degree - k, j - k) * reach ** (degree - j)
+    return found
+
+
+@dataclass(frozen=True)
+class MomentsRelease(NoisyAverageRelease):
+    """Noisy totals of one column, and the mean or proportion, variance or deviation that is read from them.
+
+    Both intervals are of what was asked for. The totals are as the statistic multiplies them.
+    """
+
+    @property
+    def _of(self) -> BernsteinMoments:
+        return cast(BernsteinMoments, self.statistic)
+
+    @property
+    def measure(self) -> str:
+        return self._of.of
+
+    @property
+    def _spread(self) -> bool:
+        """Whether the variance or the standard deviation was asked for."""
+        return self.measure in ("variance", "standard deviation")
+
+    @classmethod
+    def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
+        behind_a_step = "omission" in parts[0].public  # whose intervals are of another kind
+        return super().readings_together(parts) if behind_a_step else together(parts)
+
+    @cached_property
+    def moments(self) -> PartMoments:
+        """The totals as moments between the bounds, with the law of their noise."""
+        law = self.mechanism.law(0.0)
+        return PartMoments(
+            totals=self.divided(self.value),
+            noise=float(np.max(law.variance)) * self.divided(1.0) ** 2,
+            kurtosis=excess_kurtosis(law),
+            size=self.public.get("n"),
+            rows_per_unit=rows_per_unit(self.sensitivity, self._of.multiplied),
+        )
+
+    def divided(self, totals: Any) -> Array:
+        """Totals without the weights, the parts along the last axis."""
+        return np.asarray(np.divide(totals, [float(weight) for weight in self._of.multiplied]), dtype=float)
+
+    def count_error(self, level: float) -> float:
+        """The noise in the number of rows stays below this with probability ``level``; 0 where the number is public."""
+        return combined_error(self.mechanism, self.divided(1.0), level) if self.moments.size is None else 0.0
+
+    def _totals(self) -> tuple[float, float]:
+        parts = self.moments.parts
+        return float(parts @ self._of.positions), float(parts.sum())
+
+    def place(self) -> tuple[tuple[float, float], float, float]:
+        return self._of.ends, float(self._of.middle), float(self._of.half)
+
+    def noise_weights(self, theta: Any) -> Array:
+        # A public n is exact: its noise was taken out of the totals, of parts alike on both sides of the middle.
+        moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
+        return np.array(
+            [
+                (place - moved) / float(weight)
+                for place, weight in zip(self._of.positions, self._of.multiplied, strict=True)
+            ]
+        )
+
+    @property
+    def _of_all_rows(self) -> PartMoments:
+        """The moments for intervals about the data: a Poisson sample of a share p leaves 1 − p of sampling variance."""
+        return replace(self.moments, rows_per_unit=0.0 if self.sampled is None else 1 - self.sampled)
+
+    @property
+    def variance(self) -> float:
+        """The variance (divisor n), at least 0 and at most what the bounds allow."""
+        self._require_squares()
+        return (2 * float(self._of.half)) ** 2 * float(self.moments.variance)
+
+    def _require_squares(self) -> None:
+        if self._of.degrees[0] < 2:
+            raise AttributeError(f"a {self.measure} alone has no variance. Ask with variance=True.")
+
+    @property
+    def standard_deviation(self) -> float:
+        """Root of the variance."""
+        return math.sqrt(self.variance)
+
+    @property
+    def estimate(self) -> float:
+        """What was asked for."""
+        if not self._spread:
+            return self.mean
+        return self.variance if self.measure == "variance" else self.standard_deviation
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of the noise in the mean, to first order in it; of a spread it is not known in closed form."""
+        return None if self._spread else super().standard_error
+
+    def variance_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the variance of the data; privacy noise only."""
+        self._require_squares()
+        return self._scaled(self._of_all_rows.variance_interval(level))
+
+    def population_variance_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's variance: noise and sampling together, from measured fourth moments."""
+        self._require_squares()
+        self.require_sample()
+        return self._scaled(self.moments.variance_interval(level))
+
+    def standard_deviation_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the standard deviation of the data; privacy noise only."""
+        return root_interval(self.variance_interval(level))
+
+    def population_standard_deviation_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population's standard deviation: noise and sampling together."""
+        return root_interval(self.population_variance_interval(level))
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the data: privacy noise, and the choice of rows where a Poisson sample was taken."""
+        if self._spread:
+            found = self.variance_interval(level)
+            return found if self.measure == "variance" else root_interval(found)
+        return self._mean_noise_interval(level)
+
+    def _mean_noise_interval(self, level: float = 0.95) -> Interval:
+        if self.sampled in (None, 1.0):
+            return super().noise_interval(level)
+        low, high = self._of_all_rows.mean_interval(level)
+        return Interval(self._value(low), self._value(high), level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the population: noise and sampling together, for any population on the bounds.
+
+        Of a mean without a released variance it is the worst that the bounds allow, which is exact for 0/1 rows. Ask
+        with ``variance=True`` for a narrower one.
+        """
+        if self._spread:
+            found = self.population_variance_interval(level)
+            return found if self.measure == "variance" else root_interval(found)
+        self.require_sample()
+        low, high = self.moments.mean_interval(level)
+        return Interval(self._value(low), self._value(high), level)
+
+    def _value(self, share: Any) -> float:
+        low, high = self._of.ends
+        return min(max(low + (high - low) * float(share), low), high)
+
+    def _scaled(self, interval: Interval) -> Interval:
+        width = 2 * float(self._of.half)
+        return Interval(width**2 * float(interval.low), width**2 * float(interval.high), interval.level)
+
+    def facts(self) -> Facts:
+        """What to show: what was asked for, its intervals, the other moments, and the number of rows."""
+        spread = self._of.degrees[0] > 1 and self.measure != "standard deviation"
+        return [
+            (self.measure, number(self.estimate)),
+            *self.interval_facts(),
+            *([("standard deviation", number(self.standard_deviation))] if spread else []),
+            *([("mean", number(self.mean))] if self._spread else []),
+            (self.rows_name, number(round(self.count))),
+            *self.protection_facts(),
+        ]
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """What was asked for, and the standard deviation where it is known, each with both intervals."""
+        if self._of.degrees[0] < 2 or self.measure == "standard deviation":
+            return super().readings(columns)
+        spread = Reading(
+            "",
+            self.standard_deviation,
+            self.standard_deviation_interval(),
+            None if self.sampled is None else self.population_standard_deviation_interval(),
+            measure="standard deviation",
+        )
+        return [*super().readings(columns), spread]
+
+
+def rows_per_unit(sensitivity: Sensitivity, multiplied: Iterable[Fraction] = (Fraction(1),)) -> int:
+    """A unit with k rows in each of g groups moves Δ₁ = gk and Δ₂² = gk², and twice both when it is replaced.
+
+    Δ₁ is stated for the largest of the weights by which parts are ``multiplied``.
+    """
+    return max(1, round(float(max(multiplied)) * sensitivity.require_l2() ** 2 / sensitivity.require_l1()))
+
+
+def root_interval(interval: Interval) -> Interval:
+    """The interval of a variance as one of the standard deviation: the root is monotone."""
+    low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
+    return Interval(low, high, interval.level)
+
+
+B = TypeVar("B", bound=BernsteinMoments)
+
+
+def least_noise(guarantee: Guarantee, moments: B, measured: Callable[[B], Measurement]) -> Measurement:
+    """The measurement with the smaller standard error of what is read: of parts as they are, or of weighed ones."""
+    plain, weighed = measured(moments), replace(moments, weighed=True)
+    if is_pure(guarantee) or weighed.multiplied == moments.multiplied:
+        return plain
+    return min(plain, measured(weighed), key=lambda one: one.standard_error() or 0.0)
+
+
+Moves = tuple[Sequence[float], Sequence[float] | None]
+
+
+def moments_forecast(
+    question: MeasuredQuestion[Any], by: tuple[str, ...], expected: Expected, moves: Moves
+) -> Forecast:
+    """What a plan says of the error.
+
+    Parameters
+    ----------
+    question, by, expected
+        What is asked, and what a plan is told to expect.
+    moves
+        How far noise in each total moves n times what is read: as expected, and for the least favourable data (None
+        where that is the same).
+    """
+    groups, size = question.schema.cells(by), None if by else question.public_size(*question.columns_read())
+    rows = expected if size is None else Expected(rows=size, mean=expected.mean)
+    typical, worst = moves
+    return Forecast(
+        weights=rows.per_group(groups, typical),
+        worst=None if worst is None else rows.per_group(groups, worst),
+        scenario=rows.words(groups),
+    )
+
+
+def moments_measurement(
+    question: MeasuredQuestion[Any],
+    moments: BernsteinMoments,
+    columns: tuple[str, ...],
+    *,
+    by: tuple[str, ...] = (),
+    contribution: Contribution | None = None,
+    all_rows: bool = False,
+    read: str,
+    forecast: Callable[[], Forecast],
+) -> Measurement:
+    """How the totals are measured: exact sums of products of grid steps, all in one query.
+
+    Parameters
+    ----------
+    question, moments, columns
+        What is asked, the statistic of one group, and the numeric columns in its order.
+    by, contribution
+        Columns of labels, of which every combination has totals of its own, and limits per unit.
+    all_rows
+        Whether all rows of a unit count, with weights; of one column.
+    read, forecast
+        What a reader takes from the release, and what a plan says of its error.
+
+    Notes
+    -----
+    Products of more than four grid steps are added in coarser steps where 38 digits would not hold them
+    (`discreet.core.rows.coarsening`): with six factors 2¹⁴ steps lie between the bounds, with ten 2⁸.
+    """
+    schema, groups = question.schema, question.schema.cells(by)
+    products = {
+        powers: tuple(n for n, p in zip(columns, powers, strict=True) for _ in range(p)) for powers in moments.powers
+    }
+    reaches = [coarsening(schema.bounds(name), sum(moments.degrees))[1] for name in columns]
+
+    def value(counts: Any, sums: Any) -> Any:
+        found: list[Fraction] = []
+        for cell, count in enumerate(counts):
+            own = {powers: int(sums[named][cell]) if named else int(count) for powers, named in products.items()}
+            found += moments.of_sums(own, reaches)
+        return fractions(found)
+
+    def of_all_rows(rows: Snapshot) -> Any:
+        selected = Selected(by=by, columns=columns, contribution=contribution, weighted=True)
+        return (weighted_totals(rows, selected, moments.degrees[0]) * np.array(moments.multiplied)).ravel()
+
+    size = None if by else question.public_size(*columns)
+    moved = in_parts(schema.contribution(contribution), groups, moments.size, schema.neighbours)
+    weighed = max(moments.multiplied) > 1
+    sensitivity = weighed_sensitivity(moved, moments.multiplied) if weighed else moved
+    noise = Gaussian.calibrate if weighed else additive_noise
+    return Measurement(
+        statistic=question.grouped(moments, by),
+        sensitivity=sensitivity,
+        mechanism=noise(question.guarantee, sensitivity),
+        by=by,
+        columns=columns,
+        contribution=contribution,
+        products=tuple(named for named in products.values() if named),
+        from_lowest=True,
+        public={"all_rows": True} if all_rows else {} if size is None else {"n": size},
+        value=value,
+        from_rows=of_all_rows if all_rows else None,
+        read=read,
+        forecast=forecast,
+    )
+
+
+# ---- Weighted: questions in which all rows of a unit may count, with weights that add up to its limit.
+#
+# A unit with m rows and a limit of k counts each of them k/m times where m > k, so k times in all. Its parts are not
+# negative and add up to at most k, as those of k rows that it would keep, so the sensitivity is the same. Proof:
+# ``docs/proofs/bounding.md``.
+
+
+_TIMES_THE_LIMIT = 2
+"""The offer is for units with so many times as many rows as their limit."""
+_WORTH_IT = 1.1
+"""It is made where it takes a tenth off the error."""
+_ONE_ERROR = math.erf(math.sqrt(0.5))
+"""The level of one standard error."""
+
+
+def check_weighted(question: Any) -> None:
+    """Refuse weights where no unit can have several rows, or where a unit counts once."""
+    if not requirements.instance("all_rows", question.all_rows, bool, "all_rows=True or False"):
+        return
+    if question.schema.unit_is_row:
+        raise InvalidParameter(
+            "all_rows",
+            True,
+            "each unit has one row, which always counts once",
+            'Leave all_rows out, or declare unit=PrivacyUnit("person").',
+        )
+
+
+def weighting_notes(question: Any, found: Measurement) -> tuple[str, ...]:
+    """What a plan says of rows beyond a limit: that they count, or what it would gain if they did."""
+    unit = question.schema.unit
+    if question.all_rows:
+        return (f"counted: {question.counted_words()}",)
+    if question.schema.unit_is_row:
+        return ()
+    noise = found.standard_error()
+    chance = sampling_error(question, rows=DEFAULT_ROWS * groups_of(question), level=_ONE_ERROR)
+    if noise is None or chance is None:
+        return ()
+    # Choosing k of m rows leaves 1 − k/m of the variance that a sample of k rows has.
+    both = math.hypot(noise, chance * math.sqrt(1 - 1 / _TIMES_THE_LIMIT))
+    if both < _WORTH_IT * noise:
+        return ()
+    return (
+        f"all_rows=True counts all rows of a {unit.name}, at the same noise. With twice as many rows as the limit "
+        f"each, the standard error is {noise:.3g} instead of {both:.3g}",
+    )
