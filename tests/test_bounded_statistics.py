@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,7 @@ from discreet import (
     Count,
     Covariance,
     CovarianceMatrix,
+    Laplace,
     Mean,
     Neighbours,
     PooledCovariance,
@@ -134,6 +136,13 @@ def test_bad_columns_are_refused(statistic: Any, column: Any) -> None:
         statistic.exact(column, neighbours=REPLACE)
 
 
+def negative_variance() -> Any:
+    """A variance that noise has made negative."""
+    exact = StandardDeviation(bounds=(0, 1)).exact([0.5] * 9, neighbours=REPLACE)
+    made: Any = release(exact, Laplace(scale=1.0), rng=1)
+    return replace(made, value=-1.0)
+
+
 def test_an_empty_column_is_refused_only_where_the_number_of_rows_is_public() -> None:
     """Where rows are added and removed, a refusal would tell that nobody is in the data."""
     for statistic in (Mean(bounds=(0, 1)), Variance(bounds=(0, 1))):
@@ -176,7 +185,7 @@ def test_an_empty_column_is_refused_only_where_the_number_of_rows_is_public() ->
         (lambda: ProportionVector(categories=("a",)), "categories"),
         (lambda: ProportionVector(categories="ab"), "categories"),
         (lambda: ProportionVector(categories=("a", "b")).value(["a", "c"]), "data"),
-        (lambda: StandardDeviation.transform(-1.0), "variance"),
+        (lambda: negative_variance().standard_deviation, "variance"),
     ],
 )
 def test_refusals_name_the_parameter(make: Any, name: str) -> None:

@@ -47,7 +47,7 @@ NO_RESULTS = {
     "what is protected": "Guarantee PureDP ApproxDP GaussianDP ZeroConcentratedDP Sensitivity Accounting",
     "what is claimed": "Claim Protection ComparisonTerms Terms Unit ProfileQuestion MeasuredQuestion Question",
     "public facts": (
-        "Bounds Categories Column Contribution Domain Schema Partition PlanFile Approvals Bins "
+        "Bounds Categories Column Contribution Domain Feature Schema Partition PlanFile Approvals Bins "
         "LedgerTerms Scenario Study Part Target PrivateLabels Grid ColumnCells PrivateLimit Settled"
     ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
@@ -58,7 +58,7 @@ NO_RESULTS = {
         "BundledLedger Decision SubModel Term Coefficient LogisticSubModel"
     ),
     "how it is protected": (
-        "Gaussian Laplace Measurement Component MarginsNoise Shares Workload RankClasses LinearFacts"
+        "Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload RankClasses LinearFacts"
     ),
     "what an attack goes through": (
         "Answer Choice GeneratedWorld Pipeline Refusal ReplayCase Script SpendingRow World"

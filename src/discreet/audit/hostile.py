@@ -532,7 +532,7 @@ def _conclusions() -> dict[str, Call]:
         "Release.noise_interval": (mean.noise_interval, {"level": 0.95}),
         "Release.from_dict": (d.Release.from_dict, {"data": mean.to_dict()}),
         "Release.from_json": (d.Release.from_json, {"text": mean.to_json()}),
-        "MeanRelease.population_interval": (mean.population_interval, {"level": 0.95}),
+        "PublicSizeRelease.population_interval": (mean.population_interval, {"level": 0.95}),
         "MultipleSynthesis.release": (
             _paid(synthesis), {"m": 2, "exact": exact, "mechanism": d.Laplace, "guarantee": ONE},
         ),

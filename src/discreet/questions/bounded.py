@@ -8,25 +8,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
+from discreet.core.errors import DiscreetError, InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.numbers import Grid, decimal
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import NoiseAware, ReleaseLaw, SamplingModel, debiased
 from discreet.inference.two_sample import DoubleSanitization
 from discreet.results.answer import Answer
-from discreet.results.display import Interval
+from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
 __all__ = [
-    "BoundedStatistic", "Domain", "MomentRelease", "OneColumn", "PublicSizeStatistic", "bounds_of_columns",
-    "SizedColumn", "clipped", "fractions", "whole_bounds",
+    "BoundedStatistic", "Domain", "PublicSizeRelease", "OneColumn", "PublicSizeStatistic", "bounds_of_columns",
+    "SizedColumn", "clipped", "fractions", "root_interval", "whole_bounds",
 ]  # fmt: skip
 
 Method = NoiseAware | DoubleSanitization
@@ -118,23 +118,37 @@ class PublicSizeStatistic(BoundedStatistic):
     """
 
     n: int | None
+    rooted: ClassVar[bool] = False
+
+    @classmethod
+    def release_type(cls) -> type[Release]:
+        return PublicSizeRelease
+
+    @property
+    def independent_rows(self) -> int | None:
+        """The public number of rows, less what is estimated besides the mean."""
+        return self.n
+
+    def sampling_model(self, released: PublicSizeRelease, **known: Any) -> SamplingModel:
+        """How the statistic varies between samples, with what is ``known`` of the population."""
+        raise NoPopulationInterval(
+            "statistic", self.title, "has no model of how it varies between samples", "Release one number at a time."
+        )
 
     def require_n(self, n: int | None) -> int:
         """The public number of rows: the one given, or the one declared."""
-        number = self.n if n is None else n
-        if number is None:
+        rows = self.n if n is None else n
+        if rows is None:
             raise InvalidParameter("n", None, "the public number of rows is needed", "Pass n=….")
-        return requirements.positive_integer("n", number, at_least=self.least_rows)
+        return requirements.positive_integer("n", rows, at_least=self.least_rows)
 
     def require_n_between(self, n: int | None, neighbours: Neighbours) -> int:
         """As `require_n`; under add/remove the neighbour with one row less must have a value too."""
         _require_neighbours(neighbours)
-        number = self.require_n(n)
-        if neighbours is Neighbours.ADD_REMOVE and number <= self.least_rows:
-            raise InvalidParameter(
-                "n", number, f"must be above {self.least_rows} under add/remove", "Collect more rows."
-            )
-        return number
+        rows = self.require_n(n)
+        if neighbours is Neighbours.ADD_REMOVE and rows <= self.least_rows:
+            raise InvalidParameter("n", rows, f"must be above {self.least_rows} under add/remove", "Collect more rows.")
+        return rows
 
     def of_size(self, n: int) -> Self:
         """The statistic with its number of rows declared."""
@@ -228,18 +242,25 @@ def clipped(data: Iterable[Any], bounds: tuple[float, float]) -> list[Fraction]:
 
 
 @dataclass(frozen=True)
-class MomentRelease(Answer):
-    """What releases of one bounded number share."""
+class PublicSizeRelease(Answer):
+    """A released mean, variance, standard deviation or covariance of a public number of rows.
+
+    ``value`` is what was protected: for a standard deviation its square. Intervals are for what was asked for.
+    """
+
+    @property
+    def _of(self) -> PublicSizeStatistic:
+        return cast(PublicSizeStatistic, self.statistic)
 
     @property
     def n(self) -> int:
-        """The public number of rows."""
-        return requirements.positive_integer("n", getattr(self.statistic, "n", None))
+        """The public number of rows; of a pooled statistic one more than its degrees of freedom."""
+        return requirements.positive_integer("n", self._of.independent_rows)
 
     @property
     def domain(self) -> tuple[float, float]:
         """The public domain of the statistic."""
-        low, high = self.statistic.domain()  # type: ignore[union-attr]
+        low, high = self._of.domain()
         return float(low), float(high)
 
     @property
@@ -252,13 +273,37 @@ class MomentRelease(Answer):
             raise WrongType("value", self.value, "must be one number", "Release one statistic at a time.")
         return float(self.value)
 
-    @abstractmethod
+    @property
+    def mean(self) -> float:
+        """The released mean."""
+        if self._of.name != "mean":
+            raise AttributeError(f"a {self._of.title} has no mean. Release Mean(…).")
+        return self._number()
+
+    @property
+    def standard_deviation(self) -> float:
+        """Root of the released variance, which must not be negative: release it with a bounded mechanism."""
+        if not self._of.rooted:
+            raise AttributeError(f"a {self._of.title} has no standard deviation. Release StandardDeviation(…).")
+        if self._number() < 0:
+            raise InvalidParameter(
+                "variance", self._number(), "a negative released variance has no root",
+                "Release it with BoundedLaplace or BoundaryInflatedLaplace.",
+            )  # fmt: skip
+        return math.sqrt(self._number())
+
     def sampling_model(self, **known: Any) -> SamplingModel:
         """How the statistic varies between samples, with what is ``known`` of the population."""
+        return self._of.sampling_model(self, **known)
 
     def sampling_variance(self, **known: Any) -> float:
         """Sampling variance of the statistic, at the debiased value."""
         return self.sampling_model(**known).variance(self.debiased)
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the data, from the known law of the noise."""
+        found = super().noise_interval(level)
+        return root_interval(found) if self._of.rooted else found
 
     def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
         """Interval for the population's parameter: sampling error and noise together.
@@ -270,8 +315,13 @@ class MomentRelease(Answer):
         method
             `NoiseAware()` by default; `DoubleSanitization(m=…)` adds the variance of repeated noise.
         known
-            What is known of the population; see `sampling_model`.
+            What is known of the population; see the statistic's `sampling_model`.
         """
+        found = self.protected_interval(level, method=method, **known)
+        return root_interval(found) if self._of.rooted else found
+
+    def protected_interval(self, level: float, *, method: Method | None = None, **known: Any) -> Interval:
+        """The same for what was protected: of a standard deviation the variance."""
         checked = requirements.level(level)
         if isinstance(method, DoubleSanitization):
             combined = method.combine(self._number(), self.mechanism, self.sampling_variance(**known))
@@ -283,8 +333,16 @@ class MomentRelease(Answer):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The number, with both intervals."""
-        (number,) = super().readings(columns)
-        return [replace(number, population=self.known_population_interval())]
+        (read,) = super().readings(columns)
+        read = replace(read, population=self.known_population_interval())
+        if not self._of.rooted:
+            return [read]
+        return [replace(read, estimate=math.sqrt(max(self._number(), 0.0)), standard_error=None)]
+
+    def facts(self) -> Facts:
+        """What to show; a standard deviation before the variance that was protected."""
+        first = [(self._of.title, number(self.standard_deviation))] if self._of.rooted else []
+        return [*first, *super().facts()]
 
     def known_population_interval(self) -> Interval | None:
         """The 95 % interval for the population, or None where there is none.
@@ -297,3 +355,9 @@ class MomentRelease(Answer):
             return self.population_interval()
         except DiscreetError:
             return None
+
+
+def root_interval(interval: Interval) -> Interval:
+    """The interval of a variance as one of the standard deviation: the root is monotone."""
+    low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
+    return Interval(low, high, interval.level)

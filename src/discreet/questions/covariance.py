@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,12 +17,11 @@ from discreet.core.numbers import Grid, Indices, not_below, product_total, total
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import NormalCovariance, largest_fourth
-from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, bounds_of_columns
-from discreet.questions.variance import VarianceRelease, largest_squares, largest_variance
-from discreet.results.release import Release
+from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, bounds_of_columns
+from discreet.questions.variance import largest_squares, largest_variance
 
 __all__ = [
-    "Covariance", "CovarianceRelease", "cross_products", "same_length",
+    "Covariance", "cross_products", "normal_covariance", "same_length",
 ]  # fmt: skip
 
 
@@ -96,9 +95,18 @@ class Covariance(PublicSizeStatistic):
         """Product of the two widths."""
         return self._grids[0].width * self._grids[1].width
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return CovarianceRelease
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, released: PublicSizeRelease, *, variances: Sequence[float | PublicSizeRelease] | None = None
+    ) -> NormalCovariance:
+        """Normal law of a sample covariance.
+
+        Parameters
+        ----------
+        variances
+            The two population variances, public or as private releases, whose upper ends at 99 % are used. Without
+            them the largest possible fourth moments are assumed.
+        """
+        return normal_covariance(self.bounds, released, variances)
 
     def parameters(self) -> dict[str, Any]:
         return {"bounds": [list(pair) for pair in self.bounds], "n": self.n, "grid": self.grid}
@@ -132,35 +140,23 @@ def two_columns(data: Any) -> tuple[Any, Any]:
     return array[:, 0], array[:, 1]
 
 
-@dataclass(frozen=True)
-class CovarianceRelease(MomentRelease):
-    """A released covariance."""
-
-    def _of(self) -> Covariance:
-        return cast(Covariance, self.statistic)
-
-    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, *, variances: Sequence[float | VarianceRelease] | None = None
-    ) -> NormalCovariance:
-        """Normal law of a sample covariance.
-
-        Parameters
-        ----------
-        variances
-            The two population variances, public or as private releases, whose upper ends at 99 % are used. Without
-            them the largest possible fourth moments are assumed.
-        """
-        widths = [high - low for low, high in self._of().bounds]
-        if variances is not None and len(variances) != 2:
-            raise InvalidParameter("variances", len(variances), "must be two", "Pass one per column.")
-        spreads = [width**2 / 4 for width in widths]
-        fourths = [width**4 / 12 for width in widths]
-        for place, given in enumerate(variances or ()):
-            spreads[place] = min(largest_variance(given, 0.99), spreads[place])
-            fourths[place] = largest_fourth(spreads[place], widths[place])
-        return NormalCovariance(
-            n=self.n,
-            mixed=math.sqrt(math.prod(fourths)),
-            largest=self.domain[1],
-            reach=min(math.sqrt(math.prod(spreads)), self.domain[1]),
-        )
+def normal_covariance(
+    bounds: Sequence[tuple[float, float]],
+    released: PublicSizeRelease,
+    variances: Sequence[float | PublicSizeRelease] | None,
+) -> NormalCovariance:
+    """Normal law of a released covariance of two columns in bounds."""
+    widths = [high - low for low, high in bounds]
+    if variances is not None and len(variances) != 2:
+        raise InvalidParameter("variances", len(variances), "must be two", "Pass one per column.")
+    spreads = [width**2 / 4 for width in widths]
+    fourths = [width**4 / 12 for width in widths]
+    for place, given in enumerate(variances or ()):
+        spreads[place] = min(largest_variance(given, 0.99), spreads[place])
+        fourths[place] = largest_fourth(spreads[place], widths[place])
+    return NormalCovariance(
+        n=released.n,
+        mixed=math.sqrt(math.prod(fourths)),
+        largest=released.domain[1],
+        reach=min(math.sqrt(math.prod(spreads)), released.domain[1]),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from discreet.core import requirements
 from discreet.core.guarantee import Guarantee
@@ -15,7 +15,7 @@ from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import BetaMean
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, SizedColumn
+from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, SizedColumn
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -39,10 +39,9 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.questions.variance import LEAST_SHARE, VarianceRelease, largest_variance
-from discreet.results.release import Release
+from discreet.questions.variance import LEAST_SHARE, largest_variance
 
-__all__ = ["Mean", "MeanQuestion", "MeanReading", "MeanRelease"]
+__all__ = ["Mean", "MeanQuestion", "MeanReading"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +70,24 @@ class Mean(SizedColumn, PublicSizeStatistic):
 
     name: ClassVar[str] = "mean"
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return MeanRelease
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, released: PublicSizeRelease, *, variance: float | PublicSizeRelease | None = None
+    ) -> BetaMean:
+        """Beta law of a mean in bounds.
+
+        Parameters
+        ----------
+        variance
+            The population's variance, if public, or a private release of it, whose upper end at 98 % is used. Without
+            it the largest possible variance (μ − c₀)(c₁ − μ) is assumed, which is valid for every population in the
+            bounds and wide for most.
+        """
+        low, high = self.bounds
+        largest = (released.debiased - low) * (high - released.debiased)
+        if variance is None or largest <= 0:
+            return BetaMean(n=released.n, bounds=self.bounds)
+        spread = largest_variance(variance, 0.98)
+        return BetaMean(n=released.n, bounds=self.bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
 
     def domain(self, n: int | None = None) -> Domain:
         return self.bounds
@@ -88,39 +102,7 @@ class Mean(SizedColumn, PublicSizeStatistic):
         return self._grid.origin + Fraction(total(offsets), rows) * self._grid.exact_step
 
 
-@dataclass(frozen=True)
-class MeanRelease(MomentRelease):
-    """A released mean."""
-
-    def _of(self) -> Mean:
-        return cast(Mean, self.statistic)
-
-    @property
-    def mean(self) -> float:
-        """The released mean."""
-        return self._number()
-
-    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, *, variance: float | VarianceRelease | None = None
-    ) -> BetaMean:
-        """Beta law of a mean in bounds.
-
-        Parameters
-        ----------
-        variance
-            The population's variance, if public, or a private release of it, whose upper end at 98 % is used. Without
-            it the largest possible variance (μ − c₀)(c₁ − μ) is assumed, which is valid for every population in the
-            bounds and wide for most.
-        """
-        low, high = bounds = self._of().bounds
-        largest = (self.debiased - low) * (high - self.debiased)
-        if variance is None or largest <= 0:
-            return BetaMean(n=self.n, bounds=bounds)
-        spread = largest_variance(variance, 0.98)
-        return BetaMean(n=self.n, bounds=bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
-
-
-MeanReading = MeanRelease | MomentsRelease
+MeanReading = PublicSizeRelease | MomentsRelease
 """What a mean is read from: one number where the number of rows is public, else totals."""
 
 

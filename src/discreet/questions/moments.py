@@ -31,7 +31,7 @@ from discreet.inference.noise import combined_error, excess_kurtosis, largest_va
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian, is_pure
 from discreet.plans.sampling_error import groups_of, sampling_error
-from discreet.questions.bounded import bounds_of_columns, clipped, fractions
+from discreet.questions.bounded import bounds_of_columns, clipped, fractions, root_interval
 from discreet.questions.clusters.lloyd import NoisyAverageRelease
 from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
 from discreet.results.display import Facts, Interval, number
@@ -40,7 +40,7 @@ from discreet.results.release import Release, Statistic
 
 __all__ = [
     "MOST_PARTS", "BernsteinMoments", "MomentsRelease", "check_weighted", "least_noise", "moments_forecast",
-    "moments_measurement", "part_weights", "root_interval", "rows_per_unit", "together", "weighed_sensitivity",
+    "moments_measurement", "part_weights", "rows_per_unit", "together", "weighed_sensitivity",
     "weighting_notes",
 ]  # fmt: skip
 
@@ -516,12 +516,6 @@ def rows_per_unit(sensitivity: Sensitivity, multiplied: Iterable[Fraction] = (Fr
     Δ₁ is stated for the largest of the weights by which parts are ``multiplied``.
     """
     return max(1, round(float(max(multiplied)) * sensitivity.require_l2() ** 2 / sensitivity.require_l1()))
-
-
-def root_interval(interval: Interval) -> Interval:
-    """The interval of a variance as one of the standard deviation: the root is monotone."""
-    low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
-    return Interval(low, high, interval.level)
 
 
 B = TypeVar("B", bound=BernsteinMoments)

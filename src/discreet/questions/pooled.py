@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,12 +17,12 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.numbers import Grid, Indices, not_below
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
-from discreet.questions.bounded import Domain, PublicSizeStatistic, bounds_of_columns, whole_bounds
-from discreet.questions.covariance import CovarianceRelease, cross_products, same_length
-from discreet.questions.variance import VarianceRelease, largest_squares
-from discreet.results.release import Release
+from discreet.inference.moments import GammaVariance, NormalCovariance
+from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, bounds_of_columns, whole_bounds
+from discreet.questions.covariance import cross_products, normal_covariance, same_length
+from discreet.questions.variance import gamma_variance, largest_squares
 
-__all__ = ["PooledCovariance", "PooledCovarianceRelease", "PooledVariance", "PooledVarianceRelease"]
+__all__ = ["PooledCovariance", "PooledVariance"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +60,11 @@ class _Pooled(PublicSizeStatistic):
         if self.n is not None and self.n != sum(checked):
             raise InvalidParameter("n", self.n, f"is not the sum {sum(checked)} of the sizes", "Leave n out.")
         object.__setattr__(self, "n", sum(checked))
+
+    @property
+    def independent_rows(self) -> int | None:
+        """As many rows as have the same degrees of freedom without cells."""
+        return None if self.n is None else self.n - len(self.cells) + 1
 
     @property
     def least_rows(self) -> int:
@@ -151,9 +156,11 @@ class PooledVariance(_Pooled):
 
     name: ClassVar[str] = "pooled_variance"
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return PooledVarianceRelease
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, released: PublicSizeRelease, *, kurtosis: float | None = None
+    ) -> GammaVariance:
+        """As that of a variance; see `Variance.sampling_model`."""
+        return gamma_variance(self.bounds, released, kurtosis)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
@@ -223,9 +230,11 @@ class PooledCovariance(_Pooled):
 
     name: ClassVar[str] = "pooled_covariance"
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return PooledCovarianceRelease
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, released: PublicSizeRelease, *, variances: Sequence[float | PublicSizeRelease] | None = None
+    ) -> NormalCovariance:
+        """As that of a covariance; see `Covariance.sampling_model`."""
+        return normal_covariance(self.bounds, released, variances)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", bounds_of_columns("bounds", self.bounds, 2))
@@ -300,23 +309,3 @@ def _around(rest: int, rows: int) -> range:
     """Whole numbers around 2√(n − 1 − J), where liu2019 (H.1) is largest."""
     middle = math.isqrt(4 * rest)
     return range(max(1, middle - 1), min(rows, middle + 2) + 1)
-
-
-@dataclass(frozen=True)
-class PooledVarianceRelease(VarianceRelease):
-    """A released pooled variance: as a variance of n − J + 1 rows, which has the same degrees of freedom."""
-
-    @property
-    def n(self) -> int:
-        """Degrees of freedom plus one."""
-        return super().n - len(self.statistic.cells) + 1  # type: ignore[union-attr]
-
-
-@dataclass(frozen=True)
-class PooledCovarianceRelease(CovarianceRelease):
-    """A released pooled covariance: as a covariance of n − J + 1 rows."""
-
-    @property
-    def n(self) -> int:
-        """Degrees of freedom plus one."""
-        return super().n - len(self.statistic.cells) + 1  # type: ignore[union-attr]

@@ -24,7 +24,7 @@ from discreet.inference.moments import Binomial, NoiseAware, ReleaseLaw, measure
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
-from discreet.questions.bounded import Domain, MomentRelease, PublicSizeStatistic, fractions
+from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags, labelled
 from discreet.questions.moments import BernsteinMoments, MomentsRelease, check_weighted, weighting_notes
 from discreet.questions.question import (
@@ -84,6 +84,10 @@ class Proportion(PublicSizeStatistic):
     def release_type(cls) -> type[Release]:
         return ProportionRelease
 
+    def sampling_model(self, released: PublicSizeRelease) -> Binomial:  # type: ignore[override]  # nothing is unknown
+        """Binomial with the public n."""
+        return Binomial(n=released.n)
+
     def parameters(self) -> dict[str, Any]:
         return {"n": self.n}
 
@@ -100,7 +104,7 @@ class Proportion(PublicSizeStatistic):
 
 
 @dataclass(frozen=True)
-class ProportionRelease(MomentRelease):
+class ProportionRelease(PublicSizeRelease):
     """A released proportion, between 0 and 1; `measured` is the noisy measurement behind it.
 
     The population's interval is exact (binomial sampling, known noise).
@@ -119,10 +123,6 @@ class ProportionRelease(MomentRelease):
         # The truth is a proportion, so nothing is lost; what is shown stays inside.
         low, high = (plain(np.clip(end, 0.0, 1.0)) for end in interval)
         return Interval(min(low, self.value), max(high, self.value), interval.level)
-
-    def sampling_model(self) -> Binomial:  # type: ignore[override]  # nothing else need be known
-        """Binomial with the public n."""
-        return Binomial(n=self.n)
 
 
 _COUNTS = BernsteinMoments(bounds=((0.0, 1.0),), degrees=(1,), of="proportion")

@@ -6,17 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import decimal, not_below, product_total, total
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import GammaVariance, variance_moves
-from discreet.questions.bounded import Domain, Method, MomentRelease, PublicSizeStatistic, SizedColumn
+from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, SizedColumn
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -24,7 +23,6 @@ from discreet.questions.moments import (
     least_noise,
     moments_forecast,
     moments_measurement,
-    root_interval,
 )
 from discreet.questions.question import (
     COLUMN,
@@ -40,13 +38,10 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.display import Facts, Interval, number
-from discreet.results.frames import Reading
-from discreet.results.release import Release
 
 __all__ = [
-    "LEAST_SHARE", "StandardDeviation", "StandardDeviationQuestion", "StandardDeviationRelease", "Variance",
-    "VarianceQuestion", "VarianceRelease", "largest_squares", "largest_variance",
+    "LEAST_SHARE", "StandardDeviation", "StandardDeviationQuestion", "Variance", "VarianceQuestion", "gamma_variance",
+    "largest_squares", "largest_variance",
 ]  # fmt: skip
 
 
@@ -89,9 +84,17 @@ class Variance(SizedColumn, PublicSizeStatistic):
     def least_rows(self) -> int:
         return 2
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return VarianceRelease
+    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
+        self, released: PublicSizeRelease, *, kurtosis: float | None = None
+    ) -> GammaVariance:
+        """Gamma law of a sample variance.
+
+        Parameters
+        ----------
+        kurtosis
+            The population's μ₄/σ⁴, where it is known; by default the worst that the bounds allow.
+        """
+        return gamma_variance(self.bounds, released, kurtosis)
 
     def domain(self, n: int | None = None) -> Domain:
         rows = self.require_n(n)
@@ -123,82 +126,20 @@ class StandardDeviation(Variance):
     """
 
     name: ClassVar[str] = "standard_deviation"
-
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return StandardDeviationRelease
-
-    @staticmethod
-    def transform(variance: float) -> float:
-        """√ of a released variance, which must not be negative: release it with a bounded mechanism."""
-        if variance < 0:
-            raise InvalidParameter(
-                "variance",
-                variance,
-                "a negative released variance has no root",
-                "Release it with BoundedLaplace or BoundaryInflatedLaplace.",
-            )
-        return math.sqrt(variance)
+    rooted: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
-class VarianceRelease(MomentRelease):
-    """A released variance."""
-
-    def _of(self) -> Variance:
-        return cast(Variance, self.statistic)
-
-    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, *, kurtosis: float | None = None
-    ) -> GammaVariance:
-        """Gamma law of a sample variance.
-
-        Parameters
-        ----------
-        kurtosis
-            The population's μ₄/σ⁴, where it is known; by default the worst that the bounds allow.
-        """
-        low, high = self._of().bounds
-        return GammaVariance(n=self.n, width=high - low, largest=self.domain[1], kurtosis=kurtosis)
+def gamma_variance(bounds: tuple[float, float], released: PublicSizeRelease, kurtosis: float | None) -> GammaVariance:
+    """Gamma law of a released variance of a column in bounds."""
+    width = bounds[1] - bounds[0]
+    return GammaVariance(n=released.n, width=width, largest=released.domain[1], kurtosis=kurtosis)
 
 
-def largest_variance(value: float | VarianceRelease, level: float) -> float:
+def largest_variance(value: float | PublicSizeRelease, level: float) -> float:
     """A known variance, or the largest one that a release leaves possible."""
-    if isinstance(value, VarianceRelease):
-        return float(VarianceRelease.population_interval(value, level).high)
+    if isinstance(value, PublicSizeRelease):
+        return float(value.protected_interval(level).high)
     return requirements.non_negative("variance", value)
-
-
-@dataclass(frozen=True)
-class StandardDeviationRelease(VarianceRelease):
-    """A released variance, read as a standard deviation.
-
-    ``value`` is the protected variance; ``standard_deviation`` its root. The intervals are for the standard
-    deviation: the root is monotone, so they are the variance's, transformed.
-    """
-
-    @property
-    def standard_deviation(self) -> float:
-        """Root of the released variance."""
-        return self._of().transform(self._number())  # type: ignore[attr-defined,no-any-return]
-
-    def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the data's standard deviation."""
-        return root_interval(super().noise_interval(level))
-
-    def population_interval(self, level: float = 0.95, *, method: Method | None = None, **known: Any) -> Interval:
-        """Interval for the population's standard deviation; see `MomentRelease.population_interval`."""
-        return root_interval(super().population_interval(level, method=method, **known))
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """The standard deviation, with both intervals."""
-        (variance,) = super().readings(columns)
-        root = math.sqrt(max(self._number(), 0.0))
-        return [replace(variance, estimate=root, measure="standard deviation", standard_error=None)]
-
-    def facts(self) -> Facts:
-        """What to show, with the standard deviation first."""
-        return [("standard deviation", number(self.standard_deviation)), *super().facts()]
 
 
 @dataclass(frozen=True)
