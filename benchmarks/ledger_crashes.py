@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from discreet.audit.crashes import CrashReport, crash_trials, run_trials, server_trials
+from discreet.testing.crashes import CrashReport, crash_trials, run_trials, server_trials
 
 TARGETS = {"file": 10_000, "handlers": 3000, "server": 2500, "runs": 1000}
 WRITERS = 8

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from discreet.audit.crashes import audit_interrupts, interrupted
+from discreet.audit.tampering import audit_interrupts, interrupted
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger.file_journal import FileJournal
 from discreet.results.ledger import Ledger
@@ -167,7 +167,7 @@ def test_forks_among_threads(tmp_path: Path) -> None:
 HANDLERS = """
 import json, os, signal, sys, time
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from discreet.audit.crashes import interrupted
+from discreet.audit.tampering import interrupted
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Approvals

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from discreet.audit.crashes import interrupted
+from discreet.audit.tampering import interrupted
 from discreet.core.errors import (
     InsufficientBudget,
     InvalidParameter,
@@ -250,7 +250,7 @@ def test_step_that_cannot_be_serialised_is_tried_again(
 
 TRIALS = """
 import dataclasses, json, sys
-from discreet.audit.crashes import server_trials
+from discreet.testing.crashes import server_trials
 from tests.postgres_server import Server
 server = Server()
 def crash():

@@ -26,7 +26,7 @@ def run(program: str, *arguments: object, limit: float = LIMIT) -> list[Any]:
 
 TRIALS = """
 import dataclasses, json, sys
-from discreet.audit.crashes import crash_trials
+from discreet.testing.crashes import crash_trials
 report = crash_trials(sys.argv[1], int(sys.argv[2]), seed=int(sys.argv[3]))
 print(json.dumps(dataclasses.asdict(report)))
 """
@@ -50,7 +50,7 @@ def test_killed_starved_and_torn_ten_thousand_times(tmp_path: Path) -> None:
 
 DISTURBED = """
 import dataclasses, json, sys
-from discreet.audit.crashes import crash_trials
+from discreet.testing.crashes import crash_trials
 print(json.dumps(dataclasses.asdict(crash_trials(sys.argv[1], int(sys.argv[2]), seed=int(sys.argv[3]), writers=8))))
 """
 
@@ -65,7 +65,7 @@ def test_handlers_and_forks_of_eight_writers(tmp_path: Path, trials: int) -> Non
 
 RUNS = """
 import dataclasses, json, sys
-from discreet.audit.crashes import run_trials
+from discreet.testing.crashes import run_trials
 print(json.dumps(dataclasses.asdict(run_trials(sys.argv[1], int(sys.argv[2]), seed=5))))
 """
 
@@ -79,7 +79,7 @@ def test_killed_runs_are_resumed(tmp_path: Path, trials: int) -> None:
 
 MUTANT = """
 import json, sys
-from discreet.audit.crashes import crash_trials
+from discreet.testing.crashes import crash_trials
 from discreet.core.ledger import Reservation
 from discreet.results.ledger import Ledger
 

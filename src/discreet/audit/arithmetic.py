@@ -554,10 +554,7 @@ def _accounts() -> Iterator[Compared]:
         )
         yield "nothing left", set(account.at_most(account.nothing).parameters().values()) == {0.0}
         yield "another kind", refused(partial(account.cost, ApproxDP(0.1, 1e-9))) or name == "basic"
-        yield (
-            "another accounting",
-            refused(partial(accounting_of, one, "pure" if name != "pure" else "gdp")),
-        )
+        yield ("another accounting", refused(partial(accounting_of, one, "pure" if name != "pure" else "gdp")))
     yield "no budget", refused(lambda: accounting_of(PureDP(0.0)))
     yield "no δ to convert", refused(lambda: accounting_of(ApproxDP(1.0, 0.0), "gdp"))
 

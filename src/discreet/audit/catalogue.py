@@ -571,11 +571,7 @@ def _scalars() -> Iterator[Case]:
 
 
 def _product(
-    name: str,
-    mechanism: Mechanism,
-    sensitivity: Sensitivity,
-    here: Sequence[Any],
-    there: Sequence[Any],
+    name: str, mechanism: Mechanism, sensitivity: Sensitivity, here: Sequence[Any], there: Sequence[Any]
 ) -> Case:
     """Independent coordinates: only those that move count."""
     claim = mechanism.profile(sensitivity)

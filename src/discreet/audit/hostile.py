@@ -195,10 +195,7 @@ def _functions() -> dict[str, Call]:
         "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
         "Ledger": (ledger, {"budget": one}),
         "PoissonSample": (d.PoissonSample, {"rate": 0.5}),
-        "Scenario": (
-            d.Scenario,
-            {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, spread=1)}},
-        ),
+        "Scenario": (d.Scenario, {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, spread=1)}}),
         "ExpectedNumbers": (d.ExpectedNumbers, {"mean": 1.0, "spread": 1.0, "at_low": 0.1}),
         "ExpectedLabels": (d.ExpectedLabels, {"shares": (0.5, 0.5), "by": None}),
         "Bounds": (d.Bounds, {"low": 0, "high": 1, "grid": 0.5}),
@@ -405,13 +402,7 @@ def _session() -> dict[str, Call]:
     }  # fmt: skip
     calls = {f"Session.{name}": (_paid(_question(name)), arguments) for name, arguments in asked.items()}
     labels = d.Categories(["A", "B"])
-    listed: dict[str, Any] = {
-        "column": "arm",
-        "guarantee": SOME,
-        "contribution": None,
-        "method": "best",
-        "name": None,
-    }
+    listed: dict[str, Any] = {"column": "arm", "guarantee": SOME, "contribution": None, "method": "best", "name": None}
     tables: dict[str, Any] = {
         "tables": [["arm"], ["arm", "half"]],
         "guarantee": SOME,

@@ -111,10 +111,7 @@ _KINDS = {
     ),
     "approximate": _Kind(
         ApproxDP(2.0, 0.01),
-        {
-            ApproxDP: lambda one: _exact(one.epsilon, one.delta),
-            PureDP: lambda one: _exact(one.epsilon, 0.0),
-        },
+        {ApproxDP: lambda one: _exact(one.epsilon, one.delta), PureDP: lambda one: _exact(one.epsilon, 0.0)},
         (ZeroConcentratedDP(0.3), GaussianDP(0.3)),
     ),
     "concentrated": _Kind(

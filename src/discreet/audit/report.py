@@ -289,14 +289,8 @@ _SECTIONS = {
         "Rounding, curves and grids beside fractions, draws from chosen words beside their laws in 400 bits, files "
         "beside a slow reader, and ledgers that were changed on disk.",
     ),
-    "hostile": (
-        "Hostile arguments",
-        "Calls that must be refused in words or answered in finite time.",
-    ),
-    "aborted": (
-        "Audits that failed",
-        "Something that must work refused or failed, which is a finding by its name.",
-    ),
+    "hostile": ("Hostile arguments", "Calls that must be refused in words or answered in finite time."),
+    "aborted": ("Audits that failed", "Something that must work refused or failed, which is a finding by its name."),
     "skipped": (
         "Audits that were skipped",
         "A package that they need is not installed here. Nothing is known of what they look at.",

@@ -12,7 +12,6 @@ from functools import partial
 from discreet.audit.arithmetic import audit_amplified, audit_arithmetic, audit_guarantees
 from discreet.audit.attack_plan import PIPELINES
 from discreet.audit.catalogue import audit_shapes, cases
-from discreet.audit.crashes import audit_interrupts
 from discreet.audit.declarations import audit_declarations, audit_declared
 from discreet.audit.exact_losses import audit_exhaustively, audit_false_alarms, audit_power, audit_sweep
 from discreet.audit.hostile import HOSTILE, audit_hostile, hostile_calls, hostile_questions
@@ -25,7 +24,7 @@ from discreet.audit.report import Audit, AuditReport, Refusal, missing_package
 from discreet.audit.sampling import audit_calibrations, audit_chosen_words
 from discreet.audit.statistic_values import audit_measurements, audit_statistic_values
 from discreet.audit.statistical import audit_pair, audit_repetition, audit_timing, timing_cases
-from discreet.audit.tampering import audit_spending, audit_tampering
+from discreet.audit.tampering import audit_interrupts, audit_spending, audit_tampering
 from discreet.audit.worlds import GeneratedWorld, attack_world, generated_worlds
 from discreet.audit.written import audit_failures, audit_written
 from discreet.core import requirements

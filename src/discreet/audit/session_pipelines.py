@@ -589,10 +589,7 @@ def transform_pipelines() -> Iterator[Pipeline]:
         "one row": (rows, row_world(RECORDS, most=2)),
         "a row replaced": (replace(rows, neighbours=one, size=3), row_world(RECORDS, most=3, neighbours=one)),
         "one person": (people, unit_world(UNITS, most=2)),
-        "a person replaced": (
-            replace(people, neighbours=one, size=2),
-            unit_world(UNITS, most=2, neighbours=one),
-        ),
+        "a person replaced": (replace(people, neighbours=one, size=2), unit_world(UNITS, most=2, neighbours=one)),
     }
     for words, (schema, world) in worlds.items():
         for name, ask in _ASKED_OF_FORMULAS.items():

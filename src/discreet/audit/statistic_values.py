@@ -341,10 +341,7 @@ def _bounded_rules() -> Iterator[Compared]:
         exact.measure(truth)
     yield "a matrix of fractions", list(seen[0]) == truth[:2]
     laplace = BoundedLaplace(scale=1.0, bounds=((0, 1), (0, 2)))
-    yield (
-        "changes of coordinates",
-        laplace.profile((Sensitivity(l1=0.5), Sensitivity(l1=0.25))).pure().epsilon > 0,
-    )
+    yield ("changes of coordinates", laplace.profile((Sensitivity(l1=0.5), Sensitivity(l1=0.25))).pure().epsilon > 0)
     shares = BoundedProportions(scale=0.1, categories=3, method="rescale")
     for l1 in (0.1, 0.3, 1.0):
         yield "a sensitivity of proportions", shares._measured(Sensitivity(l1=l1)).l1 == l1

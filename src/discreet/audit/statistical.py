@@ -300,14 +300,7 @@ _CHOICE_Z = 4.0
 """Caution in choosing the event: large events tell more surely than small ones."""
 
 
-def audit_pair(
-    first: Draw,
-    second: Draw,
-    claim: Claim,
-    *,
-    draws: int = 1_000_000,
-    confidence: float = 0.999,
-) -> Audit:
+def audit_pair(first: Draw, second: Draw, claim: Claim, *, draws: int = 1_000_000, confidence: float = 0.999) -> Audit:
     """Audit any callable: ``first(n)`` and ``second(n)`` return n outputs on two neighbouring inputs.
 
     Outputs are numbers, rows of numbers, or whole numbers that stand for choices. The audit holds a ``certified`` lower

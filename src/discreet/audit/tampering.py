@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,12 +16,13 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from discreet.audit.report import Audit, Compared, recomputed, refused
-from discreet.audit.statistical import interleaved
+from discreet.audit.statistical import interleaved, no_collection
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.ledger import account
@@ -30,11 +32,12 @@ from discreet.core.noise.sampler import Floats, Truth
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.laplace import Laplace
+from discreet.results import ledger as ledger_module
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
 from discreet.testing.ledgers import check_ledger
 
-__all__ = ["audit_tampering", "audit_spending"]
+__all__ = ["audit_tampering", "audit_spending", "audit_interrupts", "interrupted"]
 
 
 _HEADER = "discreet ledger 2"
@@ -418,3 +421,92 @@ def _race(release_function: ReleaseFunction, open_ledger: Callable[[Guarantee], 
 
     with ThreadPoolExecutor(8) as pool:
         return sum(pool.map(attempt, range(16))), holds
+
+
+# ---- Interrupt audit: Ctrl-C at any instruction of a spend leaves a ledger that goes on counting.
+#
+# A signal may stop Python between any two instructions. The audit raises `KeyboardInterrupt` at instructions spread
+# over a whole spend, keeps every traceback as a notebook does, and then spends again: from the same ledger, and from
+# another object on the same file, which must not wait for a lock that nobody gives back.
+
+
+_CODE = (_LEDGER, str(Path(ledger_module.__file__).parent))
+_SPEND: dict[str, Any] = {"question": "count", "mechanism": {}, "sensitivity": {}, "protection": Protection()}
+
+
+def audit_interrupts(interrupts: int = 40) -> Audit:
+    """Interrupt spends from a ledger in a file, each at another instruction.
+
+    Examples
+    --------
+    >>> audit_interrupts(10).passed
+    True
+    """
+    reserved, kept, failure = 0, [], None
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/audit.ledger"
+        with Ledger(path, PureDP(1000.0)) as ledger, Ledger(path, timeout=5.0) as other:
+            total, _ = interrupted(lambda: _spend(ledger), None)
+            reserved += 1
+            try:
+                for place in range(interrupts):
+                    stopped = interrupted(lambda: _spend(ledger), 1 + place * total // interrupts)[1]
+                    kept.append(stopped)
+                    _spend(other)
+                    _spend(ledger)
+                    reserved += 2 + (stopped is None)
+            except LedgerError as error:
+                failure = str(error)
+            counted = ledger.verify().spends if failure is None else 0
+    stopped_by = sum(stopped is not None for stopped in kept)
+    # Every spend that was told to have succeeded is counted; an interrupted one may be.
+    right = failure is None and reserved <= counted <= reserved + stopped_by
+    findings = () if right else (failure or f"{reserved} spends were told, and {counted} are counted",)
+    measured = {"interrupts": stopped_by, "reserved": reserved, "counted": counted}
+    found = f"{stopped_by} interrupts"
+    return Audit("randomness", "Ctrl-C in a spend", "goes on counting", found, findings, measured=measured)
+
+
+def _spend(ledger: Ledger) -> None:
+    ledger.reserve(PureDP(0.001), **_SPEND)
+
+
+def _ctrl_c() -> None:
+    raise KeyboardInterrupt
+
+
+class _Interrupt:
+    """Counts instructions of the ledger's code and does something at one of them, as a signal handler would."""
+
+    def __init__(self, at: int | None, handler: Callable[[], object]) -> None:
+        self.at, self.handler, self.count = at, handler, 0
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Follow the ledger's code only."""
+        if not frame.f_code.co_filename.startswith(_CODE):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.count += 1
+            if self.count == self.at:
+                self.handler()
+        return self.trace
+
+
+def interrupted(
+    call: Callable[[], object], at: int | None, handler: Callable[[], object] = _ctrl_c
+) -> tuple[int, BaseException | None]:
+    """How many instructions of the ledger's code a call takes, and the interrupt that hit it at one of them.
+
+    ``handler`` runs there: Ctrl-C by default, or what another signal's handler would do.
+    """
+    interrupt, before = _Interrupt(at, handler), sys.gettrace()
+    with no_collection():
+        sys.settrace(interrupt.trace)
+        try:
+            call()
+        except KeyboardInterrupt as stopped:
+            return interrupt.count, stopped
+        finally:
+            sys.settrace(before)
+    return interrupt.count, None
