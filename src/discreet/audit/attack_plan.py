@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,7 +28,7 @@ from discreet.audit.session_pipelines import (
     session_pipelines,
     transform_pipelines,
 )
-from discreet.audit.worlds import AnswerOnTable, judged
+from discreet.audit.worlds import AnswerOnTable, judged, neighbouring
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -180,11 +179,7 @@ def _worst_tables(schema: Schema) -> tuple[list[list[list[Row]]], list[tuple[int
             "size", size, f"an attack writes every unit, at most {_MOST_ROWS:,}", "Attack a copy with a smaller size."
         )
     base = [[_row(schema, place % 2, place)] for place in range(size - 1)]
-    more = [[*base, unit] for unit in units]
-    if replaced:
-        return more, list(combinations(range(len(more)), 2))
-    tables = [base, *more, [], [units[0]]]
-    return tables, [*((0, place) for place in range(1, len(more) + 1)), (len(more) + 1, len(more) + 2)]
+    return neighbouring(base, units, replaced)
 
 
 def _units(schema: Schema) -> Iterator[list[Row]]:

@@ -27,14 +27,12 @@ from discreet.core.rows.source import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, in_parts, stability
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.laplace import Domain
-from discreet.mechanisms.tables.post_processed import checked_box, exact_total
+from discreet.mechanisms.tables.post_processed import exact_total
 from discreet.questions.clusters.lloyd import NoisyAverage
 from discreet.questions.comparison.methods import MeanDifference
 from discreet.questions.count import Count
 from discreet.questions.covariance import Covariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.grouped import Bins
-from discreet.questions.grouped import LabelAxis as Axis
 from discreet.questions.mean import Mean
 from discreet.questions.naive_bayes import _squares
 from discreet.questions.pooled import PooledCovariance, PooledVariance
@@ -73,8 +71,6 @@ def audit_declarations() -> Audit:
         _units,
         _limits,
         _steps,
-        _axes,
-        _statistics,
         _exactness,
         _sources,
         _gaps,
@@ -289,58 +285,6 @@ def _steps() -> Iterator[Compared]:
             near = exact / step
             yield "a step", abs(bounds.index(value) - near) <= Fraction(1, 2) + Fraction(1, 10**6)
             yield "a step within bounds", bounds.lowest <= bounds.index(value) <= bounds.highest
-
-
-def _axes() -> Iterator[Compared]:
-    """Bins and labels of a table."""
-    yield from _both(
-        "bins",
-        (partial(Bins, (0, 1)), partial(Bins, (0, 1, 2))),
-        (
-            partial(Bins, (0,)),
-            partial(Bins, (0, 0)),
-            partial(Bins, (1, 0)),
-            partial(Bins, (0, math.nan)),
-            partial(Bins, ()),
-        ),
-    )
-    bins = Bins((0, 1, 2))
-    yield "bins", len(bins) == 2 and bins.codes(np.array([0.0, 0.5, 1.0, 1.5])).tolist() == [0, 0, 1, 1]
-    yield "labels", Axis(("a", "b")).codes(np.array(["b", "a", "z"], dtype=object)).tolist() == [1, 0, -1]
-
-
-def _statistics() -> Iterator[Compared]:
-    """Public descriptions of statistics that cannot be."""
-    pooled: Any = partial(PooledVariance, bounds=(0, 1), cells=(0, 1))
-    margins: Any = partial(Margins, columns={"a": [0, 1], "b": [0, 1]}, tables=[["a"]])
-    yield from _both(
-        "a statistic",
-        (
-            pooled,
-            partial(pooled, sizes=(2, 3), moving=False),
-            partial(pooled, sizes=(2, 3), moving=False, n=5),
-            partial(margins, impossible=[{"a": 0, "b": [0, 1]}]),
-            partial(checked_box, [[0, 1], [None, 2]], True),
-            partial(checked_box, (0, 1.5), False),
-        ),
-        (
-            partial(pooled, sizes=(2, 3)),
-            partial(pooled, sizes=(2,), moving=False),
-            partial(pooled, sizes=(1, 3), moving=False),
-            partial(pooled, sizes=(2, 3), moving=False, n=6),
-            partial(pooled, n=2),
-            partial(margins, impossible=[{}]),
-            partial(margins, impossible=[{"z": 0}]),
-            partial(margins, impossible=[{"a": 7}]),
-            partial(Margins, columns={"a": [0, 1]}, tables=[]),
-            partial(Margins, columns={"a": [0, 1]}, tables=[["a"], ["a"]]),
-            partial(checked_box, [], True),
-            partial(checked_box, [[0, 1, 2]], True),
-            partial(checked_box, [[0, 1], 3], True),
-            partial(checked_box, (0, 1.5), True),
-            partial(checked_box, (2, 1), False),
-        ),
-    )
 
 
 def _exactness() -> Iterator[Compared]:

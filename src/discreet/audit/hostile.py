@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 import discreet as d
+from discreet.audit.release_pipelines import statistics
 from discreet.audit.report import Audit
-from discreet.audit.session_pipelines import RECORDS, ROWS, table_of
+from discreet.audit.session_pipelines import RECORDS, ROWS, every_question, table_of
 from discreet.core.errors import DiscreetError, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Protection
+from discreet.core.schema import Schema
+from discreet.mechanisms.composition import compose
 from discreet.mechanisms.omission.amplification import outlier_suppression, poisson_sampling
 from discreet.mechanisms.omission.step import AbsoluteDistance
 from discreet.questions.clusters import DPLloyd, KMedian
@@ -47,136 +50,69 @@ def _guarantees() -> dict[str, Call]:
     }
 
 
+def _own(made: Any, spelt_out: bool = True) -> dict[str, Any]:
+    """What something was made with: every setting spelt out, or those that are neither left off nor switches."""
+    given = {one.name: getattr(made, one.name) for one in fields(made) if one.init}
+    off = (None, (), False, True)
+    return {name: value for name, value in given.items() if spelt_out or not any(value is one for one in off)}
+
+
 def _mechanisms() -> dict[str, Call]:
-    unit, one = d.Sensitivity(l1=1.0), d.PureDP(1.0)
-    bounded = d.BoundedLaplace(scale=1.0, bounds=(0, 1))
-    calls: dict[str, Call] = {
-        "Laplace": (d.Laplace, {"scale": 1.0, "grid": 1.0}),
-        "Geometric": (d.Geometric, {"scale": 1.0}),
-        "Gaussian": (d.Gaussian, {"scale": 1.0, "grid": 1.0}),
-        "BoxNoise": (d.BoxNoise, {"scale": 1.0, "dimension": 3, "grid": 1.0, "boxes": 2}),
-        "DiscreteGaussian": (d.DiscreteGaussian, {"scale": 1.0}),
-        "WholeShare": (d.WholeShare, {"noise": d.Geometric(1.0), "rows": 10}),
-        "GeneralizedGaussian": (d.GeneralizedGaussian, {"scale": 1.0, "order": 4}),
-        "BoundedLaplace": (d.BoundedLaplace, {"scale": 1.0, "bounds": (0, 1), "grid": None}),
-        "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace, {"scale": 1.0, "bounds": (0, 1)}),
-        "ExponentialMechanism": (d.ExponentialMechanism, {"factor": 1.0, "monotone": False}),
-        "PermuteAndFlip": (d.PermuteAndFlip, {"factor": 1.0, "monotone": False}),
-        "ReportNoisyMax": (d.ReportNoisyMax, {"scale": 1.0, "noise": "laplace"}),
-        "RankDeficientGaussian": (d.RankDeficientGaussian, {"scale": 1.0, "total": 5}),
-        "JamesSteinGaussian": (d.JamesSteinGaussian, {"scale": 1.0, "towards": "mean"}),
-        "BoundedLaplace.calibrate": (
-            d.BoundedLaplace.calibrate,
-            {"guarantee": one, "sensitivity": unit, "bounds": (0, 2)},
-        ),
-    }
-    each = d.Sensitivity(linf=1.0, dimension=3)
-    calls["BoxNoise.calibrate"] = (d.BoxNoise.calibrate, {"guarantee": one, "sensitivity": each})
-    calls |= _structured()
-    for kind in (d.Laplace, d.Geometric, d.Gaussian):
-        calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, {"guarantee": d.GaussianDP(1.0), "sensitivity": unit})
-    calls["DiscreteGaussian.calibrate"] = (
-        d.DiscreteGaussian.calibrate,
-        {"guarantee": d.ZeroConcentratedDP(0.5), "sensitivity": unit},
-    )
-    drawn: dict[str, tuple[Any, Any]] = {
-        "Laplace": (d.Laplace(1.0), 0.0),
-        "Geometric": (d.Geometric(1.0), 0),
-        "Gaussian": (d.Gaussian(1.0), 0.0),
-        "BoxNoise": (d.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]),
-        "DiscreteGaussian": (d.DiscreteGaussian(1.0), 0),
-        "WholeShare": (d.WholeShare(d.Geometric(1.0), 10), 0.5),
-        "GeneralizedGaussian": (d.GeneralizedGaussian(1.0), 0.0),
-        "BoundedLaplace": (bounded, 0.5),
-        "BoundaryInflatedLaplace": (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
-        "ExponentialMechanism": (d.ExponentialMechanism(1.0), [0, 1]),
-        "PermuteAndFlip": (d.PermuteAndFlip(1.0), [0, 1]),
-        "OptimalSelection": (d.OptimalSelection(epsilon=1.0, delta=0.01), [1, 5]),
-        "GaussianThreshold": (d.GaussianThreshold(scale=2.0, threshold=9.0), [1, 5]),
-        "ReportNoisyMax": (d.ReportNoisyMax(1.0), [0, 1]),
-    }
-    for name, (mechanism, truth) in drawn.items():
-        calls[f"{name}.draw"] = (mechanism.draw, {"truth": truth})
-    return calls
-
-
-def _structured() -> dict[str, Call]:
+    """Each made with its own settings, calibrated, and drawn from."""
     one, pair = d.PureDP(1.0), ((0, 1), (0, 1))
-    covariance: dict[str, Any] = {"budget": one, "changes": (0.1, 0.1, 0.1), "variance_bounds": pair, "weights": None}
-    return {
-        "BoundedCovariance": (d.BoundedCovariance, covariance),
-        "OptimalSelection": (d.OptimalSelection, {"epsilon": 1.0, "delta": 0.01}),
-        "GaussianThreshold": (d.GaussianThreshold, {"scale": 2.0, "threshold": 9.0}),
+    mechanisms: list[tuple[Any, Any]] = [
+        (d.Laplace(1.0, 1.0), 0.0), (d.Geometric(1.0), 0), (d.Gaussian(1.0, 1.0), 0.0),
+        (d.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]), (d.DiscreteGaussian(1.0), 0),
+        (d.WholeShare(d.Geometric(1.0), 10), 0.5), (d.GeneralizedGaussian(1.0), 0.0),
+        (d.BoundedLaplace(scale=1.0, bounds=(0, 1)), 0.5), (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
+        (d.ExponentialMechanism(1.0), [0, 1]), (d.PermuteAndFlip(1.0), [0, 1]), (d.ReportNoisyMax(1.0), [0, 1]),
+        (d.OptimalSelection(epsilon=1.0, delta=0.01), [1, 5]), (d.GaussianThreshold(scale=2.0, threshold=9.0), [1, 5]),
+        (d.BoundedCovariance(budget=one, changes=(0.1,) * 3, variance_bounds=pair), [0.1, 0.2, 0.1]),
+        (d.TiedPair(scale=0.1, bounds=pair, total=1.0), [0.4, 0.6]), (d.Clipped(mechanism=d.Laplace(1.0)), [3, 4]),
+        (d.BoundedProportions(scale=0.1, categories=2), [0.4, 0.6]),
+        (d.RankDeficientGaussian(scale=1.0, total=5), [3, 4]), (d.JamesSteinGaussian(scale=1.0), [3, 4, 5]),
+    ]  # fmt: skip
+    points: dict[str, Any] = {"lowest": 0, "highest": 4, "grid": 1.0, "groups": 1}
+    shares: dict[str, Any] = {"first": 0.3, "second": 0.7, "shares": ((0.5, 0.5),), "miss": 0.05}
+    calls: dict[str, Call] = {
         "PrivateLabels": (d.PrivateLabels, {}),
         "PrivateBounds": (d.PrivateBounds, {"low": 0, "high": 9, "grid": 1, "proportion": 0.95, "epsilon": 0.1}),
         "PrivateLimit": (d.PrivateLimit, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
-        "BoundedProportions": (d.BoundedProportions, {"scale": 0.1, "categories": 3, "method": "simplex"}),
-        "TiedPair": (d.TiedPair, {"scale": 0.1, "bounds": pair, "total": 1.0, "coefficients": (1.0, 1.0)}),
-        "Clipped": (d.Clipped, {"mechanism": d.Laplace(1.0), "clip": "nonnegative", "integers": False}),
-        "QuantileChoice": (
-            d.QuantileChoice,
-            {"factor": 1.0, "probabilities": (0.5,), "lowest": 0, "highest": 4, "grid": 1.0, "groups": 1},
-        ),
-        "QuantileInterval": (
-            d.QuantileInterval,
-            {
-                "first": 0.3,
-                "second": 0.7,
-                "shares": ((0.5, 0.5),),
-                "miss": 0.05,
-                "lowest": 0,
-                "highest": 4,
-                "grid": 1.0,
-                "groups": 1,
-            },
-        ),
-        "BoundedCovariance.draw": (d.BoundedCovariance(**covariance).draw, {"truth": [0.1, 0.2, 0.1]}),
-        "TiedPair.draw": (d.TiedPair(scale=0.1, bounds=pair, total=1.0).draw, {"truth": [0.4, 0.6]}),
-        "Clipped.draw": (d.Clipped(mechanism=d.Laplace(1.0)).draw, {"truth": [3, 4]}),
-        "BoundedProportions.draw": (d.BoundedProportions(scale=0.1, categories=2).draw, {"truth": [0.4, 0.6]}),
+        "QuantileChoice": (d.QuantileChoice, {"factor": 1.0, "probabilities": (0.5,), **points}),
+        "QuantileInterval": (d.QuantileInterval, {**shares, **points}),
     }
+    for mechanism, truth in mechanisms:
+        name = type(mechanism).__name__
+        calls |= {name: (type(mechanism), _own(mechanism)), f"{name}.draw": (mechanism.draw, {"truth": truth})}
+    unit, each = d.Sensitivity(l1=1.0), d.Sensitivity(linf=1.0, dimension=3)
+    normal, concentrated = d.GaussianDP(1.0), d.ZeroConcentratedDP(0.5)
+    calibrated: tuple[tuple[Any, Any, Any, dict[str, Any]], ...] = (
+        (d.Laplace, normal, unit, {}), (d.Geometric, normal, unit, {}), (d.Gaussian, normal, unit, {}),
+        (d.DiscreteGaussian, concentrated, unit, {}), (d.BoxNoise, one, each, {}),
+        (d.BoundedLaplace, one, unit, {"bounds": (0, 2)}),
+    )  # fmt: skip
+    for kind, guarantee, sensitivity, more in calibrated:
+        given = {"guarantee": guarantee, "sensitivity": sensitivity, **more}
+        calls[f"{kind.__name__}.calibrate"] = (kind.calibrate, given)
+    return calls
 
 
 def _statistics() -> dict[str, Call]:
-    replace, add = d.Neighbours.REPLACE_ONE, d.Neighbours.ADD_REMOVE
-    column = [0.0, 1.0, 0.5]
-    square = ((0, 1), (0, 1))
-    made: dict[str, tuple[Any, Mapping[str, Any], Any, Any]] = {
-        "Count": (d.Count, {}, [True, False], add),
-        "Sum": (d.Sum, {"bounds": (0, 1), "grid": 0.25, "n": 3}, column, add),
-        "SumAndCount": (d.SumAndCount, {"bounds": (0, 1)}, column, add),
-        "NoisyAverage": (d.NoisyAverage, {"bounds": (0, 1), "centred": True}, column, add),
-        "MeansAndCovariances": (d.MeansAndCovariances, {"bounds": square}, [[0.0, 1.0], [0.5, 0.5]], add),
-        "Mean": (d.Mean, {"bounds": (0, 1), "n": 3}, column, replace),
-        "Proportion": (d.Proportion, {"n": 2}, [True, False], replace),
-        "Variance": (d.Variance, {"bounds": (0, 1), "n": 3}, column, replace),
-        "StandardDeviation": (d.StandardDeviation, {"bounds": (0, 1), "n": 3, "grid": 0.25}, column, replace),
-        "PooledVariance": (
-            d.PooledVariance,
-            {"bounds": (0, 1), "cells": (0, 1)},
-            ([0.0, 1.0, 0.5], [0, 1, 1]),
-            replace,
-        ),
-        "PooledCovariance": (
-            d.PooledCovariance,
-            {"bounds": square, "cells": (0, 1)},
-            ([0.0, 1.0, 0.5], [1.0, 0.0, 0.5], [0, 1, 1]),
-            replace,
-        ),
-        "CorrelationMatrix": (d.CorrelationMatrix, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
-        "Covariance": (d.Covariance, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
-        "CovarianceMatrix": (d.CovarianceMatrix, {"bounds": square}, [[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]], replace),
-        "ProportionVector": (d.ProportionVector, {"categories": ("a", "b")}, ["a", "b"], replace),
-        "Mode": (d.Mode, {"categories": ("a", "b")}, ["a", "b"], add),
-        "ContingencyTable": (d.ContingencyTable, {"columns": {"c": ["a", "b"]}}, {"c": ["a", "b"]}, add),
-        "Quantiles": (d.Quantiles, {"probabilities": 0.5, "bounds": d.Bounds(0, 1, grid=0.5)}, column, add),
-    }
+    """Each made with its own settings, and measured."""
+    chosen: list[tuple[Any, Any, Any]] = [
+        (d.Mode(categories=("a", "b")), ["a", "b"], _as_it_is),
+        (d.Quantiles(probabilities=0.5, bounds=d.Bounds(0, 1, grid=0.5)), [0.0, 1.0, 0.5], _as_it_is),
+    ]
     calls: dict[str, Call] = {}
-    for name, (kind, parameters, data, neighbours) in made.items():
-        if parameters:
-            calls[name] = (kind, parameters)
-        calls[f"{name}.exact"] = (kind(**parameters).exact, {"data": data, "neighbours": neighbours})
+    for statistic, records, prepare in (*statistics(d.Neighbours.REPLACE_ONE), *chosen):
+        name, data = type(statistic).__name__, {"data": prepare(records), "neighbours": d.Neighbours.REPLACE_ONE}
+        if name in d.__all__:
+            calls |= {name: (type(statistic), _own(statistic, False)), f"{name}.exact": (statistic.exact, data)}
     return calls
+
+
+def _as_it_is(rows: Any) -> Any:
+    return rows
 
 
 def _functions() -> dict[str, Call]:
@@ -323,7 +259,6 @@ def _shown(value: Any) -> str:
 
 ONE = d.PureDP(1.0)
 BUDGET = d.PureDP(2.0)
-SOME = d.ApproxDP(1.0, 1e-6)
 
 
 _DATA = {"treatment", "control", "data", "X"}
@@ -357,90 +292,24 @@ def _paid(call: Callable[..., Any], budget: Guarantee = BUDGET) -> Callable[...,
 
 
 def _session() -> dict[str, Call]:
-    """Every question; optional arguments are spelt out so that each is replaced."""
-    some: dict[str, Any] = {"guarantee": ONE, "contribution": None, "name": None}
-    grouped, summed = {**some, "by": "half"}, {"by": (), **some}
-    asked: dict[str, dict[str, Any]] = {
-        "count": grouped,
-        "sum": {"column": "x", **summed},
-        "mean": {"column": "x", "variance": True, "all_rows": False, "expected_rows": None, **summed},
-        "proportion": {"column": "arm", "label": "A", "all_rows": False, **some},
-        "variance": {"column": "y", **summed},
-        "std": {"column": "y", **summed},
-        "median": {"column": "x", "interval": None, "rows_at_least": None, **summed},
-        "covariance_matrix": {"columns": ("x", "y"), "guarantee": ONE, "name": None},
-        "regression": {"column": "y", "on": ("x", "arm"), "models": (("x",),), "expected_rows": None, **some},
-        "logistic_regression": {"column": "half", "on": ("x", "arm"), "expected_rows": None, **some},
-        "quantile": {
-            "column": "x", "probabilities": 0.5, "interval": None, "rows_at_least": None, "recursive": False, **summed,
-        },
-        "histogram": {"column": "x", "edges": [0, 1, 2], "bins": None, **some},
-        "table": {"columns": ("arm", "half"), **some},
-        "mode": {"column": "arm", **some},
-        "goodness_of_fit": {"column": "arm", "probabilities": [0.2, 0.3, 0.5], **some},
-        "homogeneity": {"column": "arm", "by": "half", **some},
-        "independence": {"columns": ("arm", "half"), **some},
-        "rank_test": {"column": "x", "by": "arm", "edges": [0, 1, 2], "bins": None, "expected_rows": None, **some},
-        "kolmogorov_smirnov": {"column": "x", "by": "half", "edges": None, "bins": 2, "expected_rows": None, **some},
-        "rank_correlation": {"columns": ("x", "half"), "bins": {"x": 2}, "expected_rows": None, **some},
-        "signed_rank": {"column": "x", "against": "y", "method": "ranks", "expected_rows": None, **some},
-        "clusters": {"columns": ("x", "y"), "n_clusters": 2, "guarantee": ONE, "iterations": 1, "expected_rows": None},
-        "compare_means": {
-            "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
-            "spread": None, "partitions": None, "partition_by": None,
-        },
-        "compare_arms": {
-            "column": "x", "by": "half", "guarantee": ONE, "censor": (0.1, 0.1), "method": "direct", "arm": "public",
-            "spread": None, "partitions": None,
-        },
-        "profile": {"columns": ("x", "arm"), "guarantee": ONE, "proportion": 0.95, "order": "ymd", "name": None},
-        "distinct": {"column": "arm", **grouped},
-        "usable_values": {"columns": "x", "guarantee": ONE, "name": None},
-        "dropped_rows": {"columns": "x", "most_rows": None, **grouped},
-        "rehearsing": {"scenario": d.Scenario(rows=9), "repeats": 2},
-        "omitting": {"step": d.PoissonSample(0.5)},
-    }  # fmt: skip
-    calls = {f"Session.{name}": (_paid(_question(name)), arguments) for name, arguments in asked.items()}
-    labels = d.Categories(["A", "B"])
-    listed: dict[str, Any] = {"column": "arm", "guarantee": SOME, "contribution": None, "method": "best", "name": None}
-    tables: dict[str, Any] = {
-        "tables": [["arm"], ["arm", "half"]],
-        "guarantee": SOME,
-        "weights": "tables",
-        "accuracy": "sum",
-        "mean_of": None,
-        "public_total": None,
-        "impossible": (),
-        "bins": None,
-        "presented": True,
-        "contribution": None,
-        "name": None,
-    }
-    running: dict[str, Any] = {
-        "over": "arm",
-        "guarantee": d.GaussianDP(1.0),
-        "period": "A",
-        "column": "x",
-        "contribution": None,
-        "name": None,
-    }
+    """Every question with first settings of its own, of which each is replaced; and what else a session is told."""
+    unlisted = replace(ROWS, columns={**ROWS.columns, "arm": d.PrivateLabels()})
+    calls: dict[str, Call] = {}
+    for ask, question in {**every_question(unlisted), **every_question(ROWS)}.items():
+        given = {name: value for name, value in _own(question).items() if name != "schema"}
+        budget = compose(*[question.guarantee] * 2)
+        calls[f"Session.{ask}"] = (_paid(_question(ask, question.schema), budget), {**given, "name": None})
     return {
         **calls,
-        "Session.common_labels": (_paid(_groups, SOME), listed),
-        "Session.tables": (_paid(_question("tables"), SOME), tables),
-        "Session.running_total": (_paid(_question("running_total"), d.GaussianDP(2.0)), running),
-        "Session.declaring": (_paid(_question("declaring")), {"arm": labels}),
+        "Session.rehearsing": (_paid(_question("rehearsing")), {"scenario": d.Scenario(rows=9), "repeats": 2}),
+        "Session.omitting": (_paid(_question("omitting")), {"step": d.PoissonSample(0.5)}),
+        "Session.declaring": (_paid(_question("declaring")), {"arm": d.Categories(["A", "B"])}),
     }
 
 
-def _groups(ledger: Any, **arguments: Any) -> Any:
-    schema = d.Schema(columns={"arm": d.PrivateLabels()})
-    return d.Session(_rows(), schema, ledger=ledger).common_labels(**arguments)
-
-
-def _question(name: str) -> Callable[..., Any]:
+def _question(name: str, schema: Schema = ROWS) -> Callable[..., Any]:
     def ask(ledger: Any, **arguments: Any) -> Any:
-        return getattr(d.Session(_rows(), ROWS, ledger=ledger), name)(**arguments)
+        return getattr(d.Session(_rows(), schema, ledger=ledger), name)(**arguments)
 
     return ask
 

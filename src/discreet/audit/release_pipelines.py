@@ -62,7 +62,16 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import release
 from discreet.session import Session
 
-__all__ = ["release_pipelines", "PAPER_METHODS", "model_pipelines", "growing_pipelines", "wide_pipelines"]
+__all__ = [
+    "release_pipelines",
+    "statistics",
+    "LETTERS",
+    "NUMBERS",
+    "PAPER_METHODS",
+    "model_pipelines",
+    "growing_pipelines",
+    "wide_pipelines",
+]
 
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -77,7 +86,7 @@ Prepare = Callable[[Any], Any]
 def release_pipelines() -> Iterator[Pipeline]:
     """Statistics by Laplace noise (or their own choice), under the relations they have; then mechanisms."""
     for neighbours in (ADD, REPLACE):
-        for statistic, records, prepare in _statistics(neighbours):
+        for statistic, records, prepare in statistics(neighbours):
             yield _pipeline(statistic, records, prepare, _laplace, neighbours, ONE)
         for statistic, records, mechanism, protect in _chosen():
             yield _pipeline(statistic, records, _same, protect, neighbours, ONE, mechanism=mechanism)
@@ -142,7 +151,8 @@ def _columns(rows: Any) -> Any:
     return tuple(map(np.array, zip(*rows, strict=True)))
 
 
-def _statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepare]]:
+def statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepare]]:
+    """Every statistic of the relation, with records of which data sets are made, and how they are passed to it."""
     ends = (1.0, 3.0)
     for statistic in (
         Sum(bounds=ends),

@@ -25,12 +25,13 @@ import numpy as np
 
 import discreet
 from discreet.audit.pipeline import Script, scripted
+from discreet.audit.release_pipelines import LETTERS, NUMBERS, statistics
 from discreet.audit.report import Audit
 from discreet.audit.statistical import no_collection
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
 from discreet.core.noise.sampler import SYSTEM_ENTROPY, SystemEntropy
-from discreet.core.protection import Neighbours, Protection
+from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.quantile import QuantileChoice
@@ -44,19 +45,9 @@ from discreet.mechanisms.omission.step import (
     EuclideanDistance,
     OutlierSuppression,
 )
-from discreet.questions.clusters.lloyd import Box, NoisyAverage, cluster_totals
-from discreet.questions.count import Count
-from discreet.questions.covariance import Covariance
-from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.mean import Mean
+from discreet.questions.clusters.lloyd import Box, cluster_totals
 from discreet.questions.mode import Mode
-from discreet.questions.moments import BernsteinMoments
-from discreet.questions.pooled import PooledCovariance, PooledVariance
-from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.quantile import Quantiles
-from discreet.questions.sum import Sum, SumAndCount
-from discreet.questions.tables.table import ContingencyTable
-from discreet.questions.variance import Variance
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
 
@@ -407,9 +398,9 @@ def replay_cases() -> Iterator[ReplayCase]:
     replays sessions, models and comparisons.
     """
     for neighbours in (ADD, REPLACE):
-        yield from _column_cases(neighbours)
-        yield from _labels(neighbours)
-        yield from _several_columns(neighbours)
+        for statistic, records, prepare in statistics(neighbours):
+            yield _case(statistic, neighbours, records, prepare)
+        yield _case(Mode(categories=LETTERS), neighbours, list(LETTERS), lambda rows: rows)
         yield _quantile(neighbours)
     yield _lloyd()
 
@@ -418,65 +409,19 @@ def _laplace(exact: Exact) -> Mechanism:
     return Laplace.calibrate(PureDP(1.0), exact.sensitivity)
 
 
-def _case(
-    statistic: Any, neighbours: Neighbours, candidates: list[Any], prepare: Callable[[Any], Any] = lambda rows: rows
-) -> ReplayCase:
+def _case(statistic: Any, neighbours: Neighbours, records: list[Any], prepare: Callable[[Any], Any]) -> ReplayCase:
     mechanism: Callable[[Exact], Mechanism] = _laplace
     if isinstance(statistic, Mode):
         mechanism = lambda exact: ExponentialMechanism.calibrate(PureDP(1.0), exact.sensitivity)  # noqa: E731
+    # Numbers just on either side of each bound, where rounding decides what is clipped.
+    candidates = numeric_candidates(1.0, 3.0, (2.5,)) if records is NUMBERS else records
 
     def measure(rows: Any) -> Exact:
-        data = prepare(rows)
-        if not _divides(statistic) or neighbours is REPLACE:
-            exact: Exact = statistic.exact(data, neighbours=neighbours)
-            return exact
-        # The declared number of rows sets the noise; a neighbour's own rows may be one more.
-        sized = statistic.of_size(_ROWS)
-        sensitivity = sized.sensitivity(neighbours=neighbours)
-        return Exact(statistic.value(data), sensitivity, Protection(neighbours=neighbours), sized, {"n": _ROWS})
+        exact: Exact = statistic.exact(prepare(rows), neighbours=neighbours)
+        return exact
 
     name = f"{statistic.name}, {neighbours.value.replace('_', '/')}"
     return ReplayCase(name, measure, lambda: column_pairs(candidates, _ROWS, neighbours), mechanism)
-
-
-def _divides(statistic: Any) -> bool:
-    return hasattr(statistic, "of_size")
-
-
-def _column_cases(neighbours: Neighbours) -> Iterator[ReplayCase]:
-    numbers = numeric_candidates(1.0, 3.0, (2.5,))
-    bounds = (1.0, 3.0)
-    statistics: list[Any] = [Sum(bounds=bounds), SumAndCount(bounds=bounds), NoisyAverage(bounds=bounds)]
-    statistics += [Mean(bounds=bounds), Variance(bounds=bounds)]
-    statistics += [BernsteinMoments(bounds=(bounds,), degrees=(degree,)) for degree in (1, 4)]
-    for statistic in statistics:
-        yield _case(statistic, neighbours, numbers)
-    yield _case(Count(), neighbours, [True, False])
-    yield _case(Proportion(), neighbours, [True, False])
-
-
-def _labels(neighbours: Neighbours) -> Iterator[ReplayCase]:
-    letters = ["a", "b", "c"]
-    yield _case(Mode(categories=("a", "b", "c")), neighbours, letters)
-    table = ContingencyTable({"letter": letters})
-    yield _case(table, neighbours, letters, lambda rows: {"letter": rows})
-    if neighbours is REPLACE:
-        yield _case(ProportionVector(categories=("a", "b", "c")), neighbours, letters)
-    else:
-        yield _case(ProportionVector(categories=("a", "b", "c"), n=_ROWS), neighbours, letters)
-
-
-def _several_columns(neighbours: Neighbours) -> Iterator[ReplayCase]:
-    corners = [(a, b) for a in (0.0, 1.0) for b in (0.0, 1.0)]
-    square = ((0, 1), (0, 1))
-    yield _case(Covariance(bounds=square), neighbours, corners, np.array)
-    yield _case(CovarianceMatrix(bounds=square), neighbours, corners, np.array)
-    cells = [(a, b, cell) for a, b in corners for cell in (0, 1)]
-    pooled = PooledCovariance(bounds=square, cells=(0, 1))
-    yield _case(pooled, neighbours, cells, lambda rows: tuple(map(np.array, zip(*rows, strict=True))))
-    points = [(float(a), cell) for a in (0, 1) for cell in (0, 1)]
-    single = PooledVariance(bounds=(0, 1), cells=(0, 1))
-    yield _case(single, neighbours, points, lambda rows: tuple(map(np.array, zip(*rows, strict=True))))
 
 
 def _quantile(neighbours: Neighbours) -> ReplayCase:

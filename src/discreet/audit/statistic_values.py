@@ -271,6 +271,14 @@ def _labels() -> Iterator[Compared]:
     columns = {"a": ["x", "y"], "b": ["u", "v", "w"]}
     for tables in ([], [["a"], ["a"]], [["a", "b"], ["b", "a"]]):
         yield f"margins of {tables}", refused(partial(Margins, columns=columns, tables=tables))
+    never: tuple[Any, ...] = ([{}], [{"z": "x"}], [{"a": "z"}])
+    for impossible in never:
+        no_cell: Any = partial(Margins, columns=columns, tables=[["a"]], impossible=impossible)
+        yield f"margins without {impossible}", refused(no_cell)
+    yield "margins without a cell", len(Margins(columns=columns, tables=[["a"]], impossible=[{"a": "x"}]).tables) == 1
+    for edges in ((0,), (0, 0), (1, 0), (0, math.nan), ()):
+        yield f"bins of {edges}", refused(partial(Bins, edges))
+    yield "labels", LabelAxis(("a", "b")).codes(np.array(["b", "a", "z"], dtype=object)).tolist() == [1, 0, -1]
     margins = Margins(columns=columns, tables=[["a"]])
     yield "margins without sums", margins.middle == 0 and margins.reaches == (1,)
     for low, high in ((0, 4), (-3, 7), (1, 4)):

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = [
-    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "judged",
+    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "judged", "neighbouring",
     "SOURCES", "Source", "as_source", "attack_world", "world_questions",
 ]  # fmt: skip
 
@@ -168,7 +168,7 @@ def _world(
     corners = _Corners(x, y, gaps=numbers != "refuse", unknown=labels != "refuse")
     units = corners.records() if limits is None else corners.units(limits)
     base = [[corners.row("A", 1)], [corners.row("B", 1)], [corners.row("A", 2)]]
-    tables, pairs = _neighbours(base, units, replaced)
+    tables, pairs = neighbouring(base, units, replaced)
     refused = None if corners.gaps and corners.unknown else _numbered([*base, [corners.forbidden()]])
     return GeneratedWorld(
         name=_name(number, schema, source),
@@ -258,17 +258,15 @@ class _Corners:
         return [*everywhere, *at_limit, crowd, between, turns, alone, *([gaps * 2] if gaps else [])]
 
 
-def _neighbours(
+def neighbouring(
     base: list[list[Row]], units: list[list[Row]], replaced: bool
 ) -> tuple[list[list[list[Row]]], list[tuple[int, int]]]:
     """Tables with one unit more each; under replace-one any two of them are neighbours, else each and the base."""
     more = [[*base, unit] for unit in units]
     if replaced:
         return more, list(combinations(range(len(more)), 2))
-    alone = [[units[0]]]
-    tables = [base, *more, [], *alone]
-    empty = len(more) + 1
-    return tables, [*((0, place) for place in range(1, empty)), *((empty, empty + 1 + i) for i in range(len(alone)))]
+    tables = [base, *more, [], [units[0]]]
+    return tables, [*((0, place) for place in range(1, len(more) + 1)), (len(more) + 1, len(more) + 2)]
 
 
 def _numbered(units: Sequence[Sequence[Row]]) -> tuple[Row, ...]:

@@ -770,7 +770,8 @@ def _scales(scale: Any, domain: Domain) -> Any:
 
 
 def _positives(name: str, values: Any, domain: Domain) -> tuple[float, ...]:
-    sizes = tuple(requirements.positive(name, value) for value in values)
+    given = requirements.listed(name, values, f"{name}=(1, 2)")
+    sizes = tuple(requirements.positive(name, value) for value in given)
     if domain.single or len(sizes) != len(domain.lows):
         raise InvalidParameter(name, values, "must be one per pair of bounds", "Give one pair per coordinate.")
     return sizes

@@ -191,6 +191,7 @@ class BoundedProportions(Mechanism):
         object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
         size = requirements.positive_integer("categories", self.categories, at_least=2)
         object.__setattr__(self, "categories", size)
+        requirements.positive_integer("branching", self.branching, at_least=2)
         for name, choices in (("method", get_args(Method)), ("noise", get_args(Noise))):
             requirements.one_of(name, getattr(self, name), choices)
         if self.noise == "laplace" and self.method != "simplex":
