@@ -39,6 +39,7 @@ from discreet.core.schema import (
     Categories,
     Contribution,
     Dates,
+    Feature,
     PrivacyUnit,
     PrivateLabels,
     Related,
@@ -64,7 +65,7 @@ def audit_orders(deep: bool = False) -> Audit:
 
 def audit_identities() -> Audit:
     """Walk over everything that makes a release, in declarations, settings and related tables."""
-    return recomputed("what makes a release", [_joined_orders, _kept, _facts, _foreign, _settings], "keys")
+    return recomputed("what makes a release", [_joined_orders, _kept, _facts, _features, _foreign, _settings], "keys")
 
 
 # ---- one session, and one for each question --------------------------------------------------------------------------
@@ -374,9 +375,42 @@ def _facts() -> Iterator[Compared]:
 
 _FIXED = {
     ("schema", "columns"), ("band", "labels"), ("band", "aliases"), ("band", "ignore_case"), ("band", "missing"),
-    ("x", "value"), ("day", "value"), ("day", "grid"),
+    ("x", "value"), ("day", "value"), ("day", "grid"), ("schema", "features"), ("schema", "made_from"),
 }  # fmt: skip
 """Fields that others stand for: columns are changed one by one, and the labels of bands follow from their edges."""
+
+
+def _features() -> Iterator[Compared]:
+    """Every field of a feature, and of the rows that it is made of, enters the identity of what asks about units."""
+    mean = Feature(of="x", take="mean", low=0, high=4, grid=1, nulls=0)
+    unit = PrivacyUnit("person", contribution=Contribution(rows=2))
+    rows = Schema(
+        columns={"x": Bounds(0, 4, grid=1), "y": Bounds(0, 4, grid=1), "day": Dates("2024-01-01", "2024-12-31")},
+        unit=unit,
+        features={"spend": mean},
+    )
+    first = replace(mean, take="first", grid=None, order="day")
+
+    def identity(schema: Schema) -> str:
+        found: str = (
+            asked()["sum"](schema=schema.per_unit(), column="spend", guarantee=PureDP(1.0)).claim(None).identity()
+        )
+        return found
+
+    features = [
+        mean, replace(mean, of="y"), replace(mean, low=1, nulls=1), replace(mean, high=3), replace(mean, grid=0.5),
+        replace(mean, nulls=1), replace(mean, nulls="drop"), first, replace(first, take="last"),
+        *(replace(mean, take=take, grid=None) for take in ("sum", "min", "max")),
+    ]  # fmt: skip
+    schemas = [replace(rows, features={"spend": feature}) for feature in features]
+    schemas += [
+        replace(rows, columns={**rows.columns, "x": Bounds(0, 5, grid=1)}),
+        replace(rows, where=Formula("y > 1")),
+    ]
+    identities = [identity(schema) for schema in schemas]
+    for place, schema in enumerate(schemas):
+        own = identities.count(identities[place]) == 1
+        yield f"a feature {schema.features['spend']} has the identity of another", own
 
 
 def _asking(schema: Schema) -> dict[str, Callable[[Schema], str]]:

@@ -250,6 +250,8 @@ class PostProcessed(Mechanism):
     def measure(self, truth: Truth, *, rng: Rng = None) -> Array:
         """Exact noise on every cell; then, where something is public, the nearest table that agrees with it."""
         noisy = np.asarray(self.noise.draw(truth, rng=rng), dtype=float)
+        if noisy.size == 0:
+            raise InvalidParameter("truth", "no cells", "must have a cell at least", "Pass the counts of a table.")
         return self._constrained(noisy.ravel(), truth).reshape(noisy.shape)
 
     def _constrained(self, cells: Array, truth: Truth) -> Array:
