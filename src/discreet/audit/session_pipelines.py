@@ -29,6 +29,7 @@ from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, Outlie
 from discreet.plans.declarations import Formula
 from discreet.plans.skeleton import suggested
 from discreet.questions import Question, asked
+from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 from discreet.results.ledger import Ledger
 from discreet.session import Session
@@ -100,7 +101,6 @@ def session_pipelines() -> Iterator[Pipeline]:
     yield from _regressions(rows, people)
     yield _noise_aware(people)
     yield _several(people)
-    yield from _features(people)
     yield from _omitting()
 
 
@@ -191,23 +191,6 @@ def _noise_aware(people: World) -> Pipeline:
         return session.compare_means("x", by="half", guarantee=spent, method="noise_aware", partitions=10, name="r")
 
     return _asked("compare_means, noise_aware, one person", ask, PEOPLE, people, tight=False)
-
-
-def _features(people: World) -> Iterator[Pipeline]:
-    """Questions about people with one row each, made of all their rows; added, and replaced."""
-    asked: dict[str, Ask] = {
-        "sum by arm": lambda s, g: s.per_unit().sum("total", g, by="arm", name="r"),
-        "mean": lambda s, g: s.per_unit().mean("mean", g, variance=True, name="r"),
-        "quantile": lambda s, g: s.per_unit().quantile("total", 0.5, g, name="r"),
-        "table": lambda s, g: s.per_unit().table(["arm", "half"], g, name="r"),
-        "regression": lambda s, g: s.per_unit().regression("total", ["mean"], g, name="r"),
-        "compare_means": lambda s, g: s.per_unit().compare_means("total", by="half", guarantee=g, name="r"),
-    }
-    replaced = replace(PEOPLE, neighbours=Neighbours.REPLACE_ONE, size=2)
-    world = unit_world(UNITS, most=2, neighbours=Neighbours.REPLACE_ONE)
-    for name, ask in asked.items():
-        yield _asked(f"{name} of features, one person", ask, PEOPLE, people, tight=False, quick=name == "table")
-        yield _asked(f"{name} of features, a person replaced", ask, replaced, world, tight=False, quick=False)
 
 
 def _several(people: World) -> Pipeline:
@@ -500,6 +483,8 @@ def question_pipelines(replaced: bool = False) -> Iterator[Pipeline]:
     yield from _pipelines_of(people, (normal, some), world, f"a person {who}, other noise")
     kinds = (pure, normal, some) if replaced else (ZeroConcentratedDP(size), some, pure)
     yield from _pipelines_of(rows, kinds, world, f"a row {who}", more=replaced)
+    features = replace(PEOPLE, **known).per_unit()
+    yield from _pipelines_of(features, (pure, normal, some), world, f"features of a person {who}")
 
 
 def _pipelines_of(
@@ -512,14 +497,19 @@ def _pipelines_of(
     more: bool = False,
 ) -> Iterator[Pipeline]:
     """Questions with their first settings, on many pairs where these are the ``first``; ``more`` switches others on."""
-    unlisted = replace(schema, columns={**schema.columns, "arm": PrivateLabels()})
-    questions = {**every_question(unlisted, guarantees), **every_question(schema, guarantees)}
+    questions = every_question(schema, guarantees)
+    if schema.made_from is None:
+        unlisted = replace(schema, columns={**schema.columns, "arm": PrivateLabels()})
+        questions = {**every_question(unlisted, guarantees), **questions}
     for ask, question in questions.items():
         own = world if question.schema.unit.column is not None else _of_rows(world)
         for setting, one in [("", question), *(_switched(question) if more else ())]:
-            if _public_alike(one, world):
+            # Features make one row per person; a profile is of the columns that the source itself has.
+            made = schema.made_from is None or (one.schema == schema and not isinstance(one, ProfileQuestion))
+            if made and _public_alike(one, world):
                 name = f"question.{ask}, {f'{setting}, ' if setting else ''}{words}"
                 run, covers = partial(_run, one), (f"Session.{ask}", *_measured_alone(one))
+                covers += () if one.schema.made_from is None else ("Session.per_unit",)
                 quick = not setting and (first or own is not world)
                 yield Pipeline(name, run, own, one.guarantee, covers, tight=False, repeats=True, quick=quick)
 
@@ -539,8 +529,10 @@ def _switched(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
 
 def _public_alike(question: Question[Any], world: World) -> bool:
     """Whether neighbours have the same public facts: an arm that is public stays, and these people change theirs."""
-    facts = question.claim(None).protection.public
-    return world.neighbours is Neighbours.ADD_REMOVE or Fact.ARM not in facts
+    protection = question.claim(None).protection
+    if protection.unit != question.schema.unit.unit:  # clusters protect rows alone, and a ledger of people refuses them
+        return False
+    return world.neighbours is Neighbours.ADD_REMOVE or Fact.ARM not in protection.public
 
 
 def _measured_alone(question: Question[Any]) -> tuple[str, ...]:
@@ -550,8 +542,9 @@ def _measured_alone(question: Question[Any]) -> tuple[str, ...]:
 
 
 def _run(question: Question[Any], table: Any, ledger: Ledger) -> Any:
-    session = Session(table_of(table, question.schema), question.schema, ledger=ledger)
-    return session.ask(question, "r")
+    rows = question.schema.made_from or question.schema
+    session = Session(table_of(table, rows), rows, ledger=ledger)
+    return (session if rows is question.schema else session.per_unit()).ask(question, "r")
 
 
 def _of_rows(world: World) -> World:
