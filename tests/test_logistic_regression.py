@@ -307,7 +307,7 @@ def test_a_session_fits_in_the_units_of_the_data(on):
     assert predicted.estimate == pytest.approx(float(expit(along @ b)), abs=0.01)
     assert predicted.population_interval().contains(float(expit(along @ b)))
     assert found.odds_ratios["sex[m]"] == pytest.approx(math.exp(found.params["sex[m]"]))
-    assert found.odds_ratio_int()["sex[m]"].contains(math.exp(-0.8))
+    assert found.odds_ratio_int().loc["sex[m]", "low"] < math.exp(-0.8) < found.odds_ratio_int().loc["sex[m]", "high"]
     alone = found.model("sex")
     rates = [y[each["sex"] == one].mean() for one in (False, True)]
     gap = math.log(rates[1] / (1 - rates[1])) - math.log(rates[0] / (1 - rates[0]))
@@ -327,7 +327,7 @@ def test_a_session_with_noise_prints_a_table():
     assert together.startswith("There is evidence that age and sex go with paid (p < 0.001; pseudo R² 0.")
     assert each.startswith("Coefficients, with population intervals: age 0.0")
     assert "const" not in each
-    intervals, narrower, pvalues = found.conf_int(), found.noise_int(), found.pvalues
+    intervals, narrower, pvalues = found.intervals(), found.noise_intervals(), found.pvalues
     for name, interval in intervals.items():
         assert interval.low < found.params[name] < interval.high
         assert narrower[name].width < interval.width
@@ -407,7 +407,7 @@ def test_a_plan_states_the_errors_that_are_found():
     rows = pa.table({"age": age, "sex": rng.choice(["f", "m"], n), "paid": rng.choice(["no", "yes"], n)})
     planned = LogisticQuestion(SCHEMA, "paid", ["age", "sex"], d.PureDP(1.0), expected_rows=n).plan()
     found = session(rows=rows).logistic_regression("paid", ["age", "sex"], d.PureDP(1.0))
-    slope = found.noise_int()["age"]
+    slope = found.noise_intervals()["age"]
     assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
     assert planned.smallest_effect == pytest.approx(2.8016 * found.bse["age"], rel=0.1)
     for name, note in zip(("age", "sex[m]"), planned.notes, strict=True):

@@ -338,9 +338,9 @@ def test_a_session_with_noise_prints_a_table():
     again = Release.from_json(found.to_json())
     assert again.summary() == found.summary()
     assert all(name in found.summary() for name in ("const", "age", "sex[m]", "P>|t|", "[0.025"))
-    for name, interval in found.conf_int().items():
+    for name, interval in found.intervals().items():
         assert interval.low < found.params[name] < interval.high
-        assert found.noise_int()[name].width < interval.width
+        assert found.noise_intervals()[name].width < interval.width
         assert 0 <= found.pvalues[name] <= 1
     assert [one.label for one in found.readings()] == list(found.params)
     assert asked.regression("hours", ["age", "sex"], d.PureDP(1.0), name="hours").value.tolist() == found.value.tolist()
@@ -349,7 +349,7 @@ def test_a_session_with_noise_prints_a_table():
 def test_nothing_is_said_where_nothing_can_be():
     tiny = d.Session(people(40), SCHEMA, ledger=":memory:", budget=d.PureDP(1.0))
     found = tiny.regression("hours", ["age", "sex"], d.PureDP(0.05))
-    unknown = [name for name, one in found.conf_int().items() if not math.isfinite(one.width)]
+    unknown = [name for name, one in found.intervals().items() if not math.isfinite(one.width)]
     assert unknown
     assert "nothing can" in found.summary()
     with pytest.raises(NoPopulationInterval, match="nothing can be said"):
@@ -429,7 +429,7 @@ def test_a_plan_states_the_error_that_is_found():
     age, hours = np.round(rng.uniform(18, 90, n)), np.round(rng.uniform(0, 80, n))
     rows = pa.table({"age": age, "sex": rng.choice(["f", "m"], n), "hours": hours})
     found = session(rows=rows).regression("hours", ["age", "sex"], d.PureDP(1.0))
-    slope = found.noise_int()["age"]
+    slope = found.noise_intervals()["age"]
     assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
 
 

@@ -13,6 +13,7 @@ from discreet import (
     Categories,
     Contribution,
     Count,
+    GaussianDP,
     Interval,
     Laplace,
     Neighbours,
@@ -253,3 +254,29 @@ def test_a_plan_is_a_row():
     assert frame["error_95"].tolist() == [planned.error_95]
     assert frame["guarantee"].tolist() == ["PureDP(ε=0.5)"]
     assert "layer" in planned.plot().to_dict()
+
+
+def test_a_table_of_many_is_the_same_frame():
+    rows = pa.table({"arm": ["A", "B"] * 300, "half": ["L", "L", "R"] * 200, "x": [float(k % 9) for k in range(600)]})
+    columns = {"arm": Categories(["A", "B"]), "half": Categories(["L", "R"]), "x": Bounds(0, 8, grid=1)}
+    session = Session(rows, Schema(columns=columns), ledger=":memory:", budget=GaussianDP(1.0))
+    found = session.tables([["arm"], ["arm", "half"]], GaussianDP(1.0), mean_of="x")
+    table = found.table("half", "arm")
+    frame = table.to_pandas()
+    assert list(frame.columns) == ["half", "arm", *COLUMNS]
+    assert frame["measure"].tolist() == ["count", "mean of x"] * 4
+    assert set(frame["unit"]) == {"row"}
+    assert set(frame["guarantee"]) == {str(found.guarantee)}
+    assert [cell["count"] for cell in table.cells()] == frame["estimate"].tolist()[::2]
+    assert table.to_arrow().column_names == list(frame.columns)
+
+
+def test_intervals_of_coefficients_are_a_frame_by_term():
+    rows = pa.table({"x": [float(k % 9) for k in range(600)], "y": [float(k % 9 + k % 2) for k in range(600)]})
+    columns = {"x": Bounds(0, 8, grid=1), "y": Bounds(0, 9, grid=1)}
+    session = Session(rows, Schema(columns=columns), ledger=":memory:", budget=PureDP(4.0))
+    found = session.regression("y", ["x"], PureDP(4.0))
+    for frame, own in ((found.conf_int(), found.intervals()), (found.noise_int(0.2), found.noise_intervals(0.2))):
+        assert (list(frame.columns), list(frame.index), frame.index.name) == (["low", "high"], ["const", "x"], "term")
+        assert frame.loc["x"].tolist() == [own["x"].low, own["x"].high]
+    assert found.summary().startswith("Least squares of y on x")

@@ -371,7 +371,7 @@ def test_both_steps_cost_what_was_asked(guarantee):
         asked.count(d.PureDP(0.01) if isinstance(guarantee, d.PureDP) else guarantee)
     again = Release.from_json(found.to_json())
     assert again.summary() == found.summary()
-    assert again.conf_int() == found.conf_int()
+    assert again.intervals() == found.intervals()
     question = RegressionQuestion(SCHEMA, "y", ON, guarantee, expected_rows=1500)
     claim = question.claim(None)
     claim.verify()

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS", "NUMBERS", "Row", "Tidy", "aligned", "as_arrow", "column_kinds", "release_rows", "tidy_rows", "CAUTION",
-    "UNRELIABLE", "Reading", "by_measure", "reliability",
+    "UNRELIABLE", "Reading", "by_measure", "interval_frame", "reliability",
 ]  # fmt: skip
 
 
 Row = dict[str, Any]
-NUMBERS = ("estimate", "noise_low", "noise_high", "population_low", "population_high", "standard_error", "pvalue")
+NUMBERS = ("estimate", "standard_error", "noise_low", "noise_high", "population_low", "population_high", "pvalue")
 """Columns of numbers; a row leaves empty what is not known."""
 COLUMNS = ("measure", *NUMBERS, "unit", "guarantee")
 """Columns that every row has, after those of its labels. The unit is the privacy unit that the guarantee protects."""
@@ -124,11 +124,11 @@ def _row(reading: Mapping[str, Any]) -> Row:
     return {_free(name): label for name, label in reading["labels"].items()} | {
         "measure": reading["measure"],
         "estimate": _number(reading["estimate"]),
+        "standard_error": _number(reading["standard_error"]),
         "noise_low": _number(noise.get("low")),
         "noise_high": _number(noise.get("high")),
         "population_low": _number(population.get("low")),
         "population_high": _number(population.get("high")),
-        "standard_error": _number(reading["standard_error"]),
         "pvalue": _number(reading.get("pvalue")),
     }
 
@@ -171,6 +171,14 @@ def _pandas_kind(kind: type[Any], values: Sequence[Any]) -> str:
     """The pandas type of a column; whole numbers and booleans with gaps need one that has gaps."""
     whole, flag = ("Int64", "boolean") if None in values else ("int64", "bool")
     return {float: "float64", int: whole, bool: flag}.get(kind, "object")
+
+
+def interval_frame(intervals: Mapping[str, Interval]) -> pd.DataFrame:
+    """Intervals as a frame with ``low`` and ``high``, one row per term, as statsmodels has them."""
+    pandas = _package("pandas")
+    ends = {end: [float(getattr(one, end)) for one in intervals.values()] for end in ("low", "high")}
+    frame: pd.DataFrame = pandas.DataFrame(ends, index=pandas.Index([*intervals], name="term"))
+    return frame
 
 
 def _package(name: str) -> Any:

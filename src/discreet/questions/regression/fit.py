@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,13 @@ from discreet.questions.question import (
 )
 from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, Result, number
-from discreet.results.frames import Reading
+from discreet.results.frames import Reading, interval_frame
 from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, Plan
 from discreet.results.wording import BOTH_INTERVALS, pvalue_equation, reading_line, reading_words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "Coefficients", "CoefficientsQuestion", "CoefficientsRelease", "Design", "ExpectedError", "Fitted",
@@ -252,14 +255,25 @@ class Coefficients(ABC, Generic[F]):
         """Of the hypotheses that a coefficient is 0. They agree with the intervals, more than `tvalues` do."""
         return {name: one.pvalue() for name, one in self.coefficients.items()}
 
-    def conf_int(self, alpha: float = 0.05) -> dict[str, Interval]:
-        """Intervals at level 1 − alpha; from −∞ to ∞ where nothing can be said about a coefficient."""
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Population intervals at level 1 − alpha: a frame with ``low`` and ``high`` by term.
+
+        They reach from −∞ to ∞ where nothing can be said about a coefficient.
+        """
+        return interval_frame(self.intervals(alpha))
+
+    def intervals(self, alpha: float = 0.05) -> dict[str, Interval]:
+        """Population intervals of the coefficients, by term: noise and sampling together."""
         level = requirements.level(1 - alpha)
         return {
             name: Interval(*one._ends(self.design.sampled, level), level) for name, one in self.coefficients.items()
         }
 
-    def noise_int(self, alpha: float = 0.05) -> dict[str, Interval]:
+    def noise_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Noise intervals at level 1 − alpha, for the coefficients in the data: as `conf_int`."""
+        return interval_frame(self.noise_intervals(alpha))
+
+    def noise_intervals(self, alpha: float = 0.05) -> dict[str, Interval]:
         """Intervals for the coefficients in the data, which the noise alone keeps from being known."""
         level = requirements.level(1 - alpha)
         return {
@@ -303,7 +317,7 @@ class Coefficients(ABC, Generic[F]):
 
     def _table(self, alpha: float, letter: str) -> list[str]:
         """The coefficients as lines of a table."""
-        intervals, pvalues = self.conf_int(alpha), self.pvalues
+        intervals, pvalues = self.intervals(alpha), self.pvalues
         head = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]")
         lines: list[tuple[str, ...]] = [head]
         for name, one in self.coefficients.items():
@@ -325,7 +339,7 @@ class Coefficients(ABC, Generic[F]):
 
     def coefficient_readings(self) -> list[Reading]:
         """Every coefficient with both intervals; None stands for an interval without an end."""
-        noise, both = self.noise_int(), self.conf_int()
+        noise, both = self.noise_intervals(), self.intervals()
         return [
             Reading(
                 name,
@@ -445,11 +459,11 @@ class CoefficientsRelease(Answer, Coefficients[F]):
 
     def noise_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the coefficients in the data; privacy noise only."""
-        return _stacked(self.noise_int(1 - level), level)
+        return _stacked(self.noise_intervals(1 - level), level)
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the coefficients in the population: noise and sampling together."""
-        return _stacked(self.conf_int(1 - level), level)
+        return _stacked(self.intervals(1 - level), level)
 
     def facts(self) -> Facts:
         """Every coefficient with its intervals, then how it was protected."""

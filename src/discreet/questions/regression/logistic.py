@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import scipy
@@ -38,6 +38,9 @@ from discreet.questions.regression.moments import RegressionMoments
 from discreet.questions.tables.table import table_measurement
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.release import Release
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "LogisticMoments", "LogisticQuestion", "LogisticReading", "LogisticRelease", "LogisticSubModel",
@@ -102,13 +105,10 @@ class LogisticReading(Coefficients[LogisticFit]):
         """By what the odds are multiplied per unit of each column."""
         return {name: float(np.exp(value)) for name, value in self.params.items()}
 
-    def odds_ratio_int(self, alpha: float = 0.05) -> dict[str, Interval]:
-        """Intervals of the odds ratios at level 1 − alpha; from 0 to ∞ where nothing can be said."""
+    def odds_ratio_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Population intervals of the odds ratios, as `conf_int`; from 0 to ∞ where nothing can be said."""
         with np.errstate(over="ignore"):
-            return {
-                name: Interval(float(np.exp(ends.low)), float(np.exp(ends.high)), ends.level)
-                for name, ends in self.conf_int(alpha).items()
-            }
+            return np.exp(self.conf_int(alpha))
 
     @property
     def prsquared(self) -> float:

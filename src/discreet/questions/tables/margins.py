@@ -55,11 +55,11 @@ from discreet.questions.tables.measured import MOST_PRESENTED, MarginTests, Meas
 from discreet.results.answer import Answer
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval, Result, number
-from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Tidy
+from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Row, Tidy, tidy_rows
 from discreet.results.release import Statistic
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 __all__ = [
     "Combination", "MarginTable", "Margins", "MarginsRelease", "Weights", "all_margins", "distinct_columns",
@@ -163,6 +163,8 @@ class MarginTable(Tidy):
         At most this many rows are one unit's. Units are independent; the rows of one of them need not be.
     sums, sum_error, summed
         Where a number was summed: its sums in steps from the middle of the bounds, and its public description.
+    unit, guarantee
+        Who is protected, and the guarantee in symbols.
     """
 
     columns: tuple[str, ...]
@@ -177,6 +179,8 @@ class MarginTable(Tidy):
     sums: Array | None = None
     sum_error: float = 0.0
     summed: tuple[str, int, int, str] | None = None
+    unit: str = "row"
+    guarantee: str | None = None
 
     @property
     def published(self) -> Array:
@@ -247,8 +251,13 @@ class MarginTable(Tidy):
         grid = float(Fraction(step))
         return lowest * grid, highest * grid, np.asarray(self.sums), (lowest + highest) // 2, grid
 
-    def rows(self, level: float = 0.95, *, minimum: int = 0) -> list[dict[str, Any]]:
-        """Tidy rows, one per cell, ready for any frame.
+    def rows(self) -> list[Row]:
+        told = [one.to_dict() for one in self.readings()]
+        of_cells = [one | {"labels": {name: one["labels"][name] for name in self.columns}} for one in told]
+        return tidy_rows(of_cells, unit=self.unit, guarantee=self.guarantee)
+
+    def cells(self, level: float = 0.95, *, minimum: int = 0) -> list[dict[str, Any]]:
+        """One dict per cell, in one row: counts as published and as measured, intervals, means, and a flag.
 
         Parameters
         ----------
@@ -282,17 +291,11 @@ class MarginTable(Tidy):
         parts = {"": self.means(), "_low": interval.low, "_high": interval.high}
         return {f"mean_{self.summed[0]}{end}": np.ravel(np.asarray(part)).tolist() for end, part in parts.items()}
 
-    def to_arrow(self, level: float = 0.95, *, minimum: int = 0) -> pa.Table:
-        """The tidy rows as an Arrow table."""
-        import pyarrow as pa
-
-        return pa.Table.from_pylist(self.rows(level, minimum=minimum))
-
     def readings(self, level: float = 0.95) -> list[Reading]:
         """Every cell as it is published, with both intervals; and the mean in it, where a number was summed."""
         name = " × ".join(self.columns) or "total"
         found = []
-        for row in self.rows(level):
+        for row in self.cells(level):
             place = {column: row[column] for column in self.columns}
             label, labels = " · ".join(map(str, place.values())) or "total", {"table": name, **place}
             found.append(
@@ -333,8 +336,8 @@ class MarginTable(Tidy):
         return [*lines[:_SHOWN], ("…", f"{hidden} more cells")] if hidden > 0 else lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns and tidy rows as JSON-ready data."""
-        return {"columns": list(self.columns), "rows": self.rows()}
+        """Columns and cells as JSON-ready data."""
+        return {"columns": list(self.columns), "rows": self.cells()}
 
 
 # ---- Names for tables of several columns: lists of margins, hierarchies, and checks of columns and labels
@@ -687,6 +690,8 @@ class MarginsRelease(Answer, MarginTests):
             sums=sums,
             sum_error=0.0 if sums is None else self.noise.standard_error(axes, 1),
             summed=self.margins.summed,
+            unit=str(self.protection.unit),
+            guarantee=None if self.guarantee is None else str(self.guarantee),
         )
 
     margin = table
