@@ -65,7 +65,6 @@ HIDDEN = {
     "audit/__init__.py",
     "mechanisms/mechanism.py",
     "questions/regression/moments.py",
-    "results/release.py",
 }
 """Files that may import discreet's own modules by name: the lazy public table, and what is to follow it."""
 
@@ -216,24 +215,24 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 220,
-    "code lines": 57_040,
-    "classes": 612,
+    "files": 211,
+    "code lines": 55_800,
+    "classes": 575,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_950,
-    "imports, per mille of the code": 87,
-    "own classes in the longest MRO of a release": 9,
+    "imports, per mille of the code": 86,
+    "own classes in the longest MRO of a release": 8,
     "facade: code lines": 100,
-    "code lines for each comment": 29,
-    "mean: files": 38,
-    "mean: lines": 1_120,
-    "mean: calls from room to room": 91,
-    "regression: files": 45,
-    "regression: lines": 1_460,
-    "regression: calls from room to room": 329,
-    "run: files": 69,
-    "run: lines": 4_100,
+    "code lines for each comment": 28,
+    "mean: files": 32,
+    "mean: lines": 1_095,
+    "mean: calls from room to room": 82,
+    "regression: files": 38,
+    "regression: lines": 1_425,
+    "regression: calls from room to room": 319,
+    "run: files": 63,
+    "run: lines": 4_090,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

@@ -21,7 +21,6 @@ from discreet.plans.skeleton import skeleton
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.facade import Asked, Questions
 from discreet.questions.question import COLUMN, LABEL, Form, MeasuredQuestion, Measurement
-from discreet.results.answer import Answer
 from discreet.testing import check_calibration, check_mechanism, check_source, check_statistic
 from tests.test_every_question import ASKED
 
@@ -80,13 +79,13 @@ def test_a_statistic_is_one_class(neighbours):
     assert check_statistic(Twice(), [True, False], n=3, neighbours=neighbours) > 0.99
     exact = Twice().exact([True, True], neighbours=neighbours)
     noisy = publish(exact, Laplace.calibrate(PureDP(1.0), exact.sensitivity), rng=1)
-    assert isinstance(noisy, Answer)
+    assert isinstance(noisy, Release)
     assert noisy.plot().to_dict()
     assert Release.from_json(noisy.to_json()).statistic == Twice()
 
 
 @dataclass(frozen=True)
-class TwiceQuestion(MeasuredQuestion[Answer]):
+class TwiceQuestion(MeasuredQuestion[Release]):
     """Twice the number of rows with a label.
 
     Guarantee

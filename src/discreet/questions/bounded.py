@@ -19,7 +19,6 @@ from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import NoiseAware, ReleaseLaw, SamplingModel, debiased
 from discreet.inference.two_sample import DoubleSanitization
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -60,7 +59,7 @@ class BoundedStatistic(Statistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        return Answer
+        return Release
 
     @property
     def least_rows(self) -> int:
@@ -242,7 +241,7 @@ def clipped(data: Iterable[Any], bounds: tuple[float, float]) -> list[Fraction]:
 
 
 @dataclass(frozen=True)
-class PublicSizeRelease(Answer):
+class PublicSizeRelease(Release):
     """A released mean, variance, standard deviation or covariance of a public number of rows.
 
     ``value`` is what was protected: for a standard deviation its square. Intervals are for what was asked for.

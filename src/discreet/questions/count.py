@@ -23,7 +23,6 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tables.table import table_measurement
-from discreet.results.answer import Answer
 from discreet.results.display import Interval
 from discreet.results.release import Release
 
@@ -99,7 +98,7 @@ class Count(BoundedStatistic):
 
 
 @dataclass(frozen=True)
-class CountRelease(Answer):
+class CountRelease(Release):
     """A released count. Its value is whole and not negative; `measured` is the noisy measurement behind it.
 
     Examples

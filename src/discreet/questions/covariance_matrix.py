@@ -57,7 +57,7 @@ from discreet.questions.question import (
     column_names,
 )
 from discreet.questions.variance import largest_squares
-from discreet.results.answer import Answer, entry_facts, name_of, pair_name
+from discreet.results.answer import entry_facts, name_of, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -161,7 +161,7 @@ class CovarianceMoments(BernsteinMoments):
 
 
 @dataclass(frozen=True)
-class CovariancesRelease(Answer):
+class CovariancesRelease(Release):
     """Noisy totals in tensor parts, and the means, covariances and correlations that follow from them."""
 
     @property
@@ -452,7 +452,7 @@ class MeansAndCovariances(Statistic):
 
 
 @dataclass(frozen=True)
-class MeansAndCovariancesRelease(Answer):
+class MeansAndCovariancesRelease(Release):
     """Noisy totals, and the means, covariances and correlations that follow from them."""
 
     @property
@@ -748,7 +748,7 @@ class CorrelationMatrix(CovarianceMatrix):
 
 
 @dataclass(frozen=True)
-class CovarianceMatrixRelease(Answer):
+class CovarianceMatrixRelease(Release):
     """A released covariance matrix.
 
     ``value`` is the vector of variances and covariances in the order of

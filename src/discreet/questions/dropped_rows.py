@@ -33,7 +33,6 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -103,7 +102,7 @@ class DroppedRows(Statistic):
 
 
 @dataclass(frozen=True)
-class DroppedRowsRelease(Answer):
+class DroppedRowsRelease(Release):
     """How many units have rows left out, and how many rows: beyond the limits, and without a value.
 
     ``value`` holds the noisy parts that a `DroppedRows` describes. Of one unit at most `most` rows are counted, so more

@@ -15,7 +15,6 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.numbers import decimal
 from discreet.core.schema import Bounds
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic, statistic_from_dict
@@ -221,7 +220,7 @@ def public_bins(name: str, bounds: Bounds, given: int | Sequence[float]) -> Bins
 # ---- Grouped: one statistic for every combination of public labels, released at once, and what is read from it.
 
 
-R = TypeVar("R", bound=Answer, covariant=True)
+R = TypeVar("R", bound=Release, covariant=True)
 _SHOWN = 40
 
 
@@ -294,7 +293,7 @@ class GroupedIntervals(Interval):
 
 
 @dataclass(frozen=True)
-class GroupedRelease(Answer, Generic[R]):
+class GroupedRelease(Release, Generic[R]):
     """All groups of one release; ``release["A"]`` is the release of one of them."""
 
     @property
@@ -312,7 +311,7 @@ class GroupedRelease(Answer, Generic[R]):
 
     def _part(self, place: int) -> R:
         values = np.asarray(self.value, dtype=float).reshape(self.grouping.groups, -1)[place]
-        kind = self.grouping.of.release_type() or Answer
+        kind = self.grouping.of.release_type() or Release
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields |= {"value": float(values[0]) if values.size == 1 else values, "statistic": self.grouping.of}
         return cast(R, kind(**fields))

@@ -31,7 +31,6 @@ from discreet.questions.question import (
     first_of,
 )
 from discreet.questions.tables.table import table_measurement
-from discreet.results.answer import Answer
 from discreet.results.display import Facts
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -120,7 +119,7 @@ class Mode(Statistic):
 
 
 @dataclass(frozen=True)
-class ModeRelease(Answer):
+class ModeRelease(Release):
     """A released mode: its category, and how far behind the true mode it can be."""
 
     @property

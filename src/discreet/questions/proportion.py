@@ -43,7 +43,6 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.answer import Answer
 from discreet.results.display import Interval
 from discreet.results.release import Release
 
@@ -334,7 +333,7 @@ class ProportionVector(PublicSizeStatistic):
 
 
 @dataclass(frozen=True)
-class ProportionVectorRelease(Answer):
+class ProportionVectorRelease(Release):
     """A released vector of proportions."""
 
     def _of(self) -> ProportionVector:

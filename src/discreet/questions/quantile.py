@@ -48,7 +48,6 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -421,7 +420,7 @@ def _bounds(stored: dict[str, Any]) -> Bounds:
 
 
 @dataclass(frozen=True)
-class QuantileRelease(Answer):
+class QuantileRelease(Release):
     """Published quantiles; with intervals where they were asked for."""
 
     @property

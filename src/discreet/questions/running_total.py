@@ -29,7 +29,6 @@ from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error, even_split, running_sums, weights
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
 from discreet.questions.question import COLUMN, LABEL, UNSAID, DeclaredColumns, Form, Question, first_of
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger, Spend, accounting_of
@@ -110,7 +109,7 @@ class RunningTotal(Statistic):
 
 
 @dataclass(frozen=True)
-class RunningTotalRelease(Answer):
+class RunningTotalRelease(Release):
     """The running totals up to a period, and what each period added.
 
     ``value`` is the running total of the period that was released. Totals that cannot fall do not: each is at least the

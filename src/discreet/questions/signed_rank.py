@@ -46,7 +46,6 @@ from discreet.questions.question import (
     first_of,
 )
 from discreet.questions.tables.tests import require_independent_rows
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
@@ -150,7 +149,7 @@ class PairedBalance(Statistic):
 
 
 @dataclass(frozen=True)
-class SignedRankRelease(Answer):
+class SignedRankRelease(Release):
     """A released balance of differences: a test, a share and its intervals. All of them are post-processing."""
 
     @property

@@ -29,7 +29,6 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.answer import Answer
 from discreet.results.display import Interval
 from discreet.results.release import Release
 
@@ -133,7 +132,7 @@ class SumAndCount(OneColumn):
 
 
 @dataclass(frozen=True)
-class SumAndCountRelease(Answer):
+class SumAndCountRelease(Release):
     """A noisy centred sum and a noisy count, and the mean that follows from them."""
 
     def _of(self) -> SumAndCount:
@@ -184,7 +183,7 @@ class SumAndCountRelease(Answer):
 
 
 @dataclass(frozen=True)
-class SumQuestion(MeasuredQuestion[Answer]):
+class SumQuestion(MeasuredQuestion[Release]):
     """Total of a column, in all or by group.
 
     Guarantee

@@ -20,7 +20,6 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import fractions
 from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -81,7 +80,7 @@ class Usable(Statistic):
 
 
 @dataclass(frozen=True)
-class UsableValuesRelease(Answer):
+class UsableValuesRelease(Release):
     """Which share of each column's values can be used."""
 
     @property

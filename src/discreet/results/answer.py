@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from discreet.core.errors import DiscreetError, NoPopulationInterval
+from discreet.core.errors import NoPopulationInterval
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
-from discreet.results.release import Release
 from discreet.results.wording import BOTH_INTERVALS, guarantee_words, reading_line
 
-__all__ = ["Answer", "Readable", "entry_facts", "name_of", "pair_name", "protection_published"]
+__all__ = ["Readable", "entry_facts", "name_of", "pair_name", "protection_published"]
 
 
 _ENTRIES = 15
@@ -73,57 +68,6 @@ class Readable(Tidy):
     def plot(self) -> Any:
         """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""
         return plot_readings(self.heading(), [reading.to_dict() for reading in self.readings()])
-
-
-@dataclass(frozen=True)
-class Answer(Release, Readable):
-    """A release of one statistic, and what can be read from it."""
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """One reading per number of the value, with its noise interval."""
-        values = np.ravel(np.asarray(self.value, dtype=float))
-        interval = self.noise_interval()
-        low, high = (np.ravel(np.broadcast_to(np.asarray(end, dtype=float), values.shape)) for end in interval)
-        errors = self._noise_errors(values)
-        several = values.size > 1
-        return [
-            Reading(
-                str(position) if several else "",
-                value,
-                Interval(a, b, interval.level),
-                labels={"position": position} if several else {},
-                measure="value" if self.statistic is None else self.statistic.title,
-                standard_error=error,
-            )
-            for position, value, a, b, error in zip(
-                range(1, values.size + 1), values.tolist(), low.tolist(), high.tolist(), errors, strict=True
-            )
-        ]
-
-    @classmethod
-    def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
-        """The readings of many groups of one release; a kind of answer may work them out at once."""
-        return [part.readings() for part in parts]
-
-    @property
-    def estimate(self) -> Any:
-        """What the release says: the value, or what is read from it."""
-        return self.value
-
-    def _noise_errors(self, values: NDArray[np.float64]) -> list[float | None]:
-        """Standard error of the noise behind each number, as measured: exact where noise only moves with the truth."""
-        measured = np.ravel(np.asarray(self.measured, dtype=float))
-        try:
-            variance = self.mechanism.law(measured).variance
-        except DiscreetError:  # the law needs more than the number to be written down
-            return [None] * values.size
-        if np.size(variance) not in (1, values.size):
-            return [None] * values.size
-        errors: list[float | None] = np.sqrt(np.broadcast_to(np.ravel(variance), values.shape)).tolist()
-        return errors
-
-    def published(self) -> dict[str, Any]:
-        return protection_published(self, self.mechanism.to_dict(), str(self.sensitivity))
 
 
 class Protected(Protocol):

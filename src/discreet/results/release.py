@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed, Rng, Step, check_simulation, pass_through
-from discreet.core.errors import InvalidParameter, NoPopulationInterval, NotCertified
+from discreet.core.errors import DiscreetError, InvalidParameter, NoPopulationInterval, NotCertified
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats, generator
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.mechanism import Mechanism, Registry, charged_guarantee, mechanism_from_dict
-from discreet.results.display import Facts, Interval, Result, number
+from discreet.results.answer import Readable, protection_published
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
 
 __all__ = ["Statistic", "statistic_from_dict", "Release", "claim_of_one_draw", "drawn", "release"]
@@ -75,7 +77,7 @@ FORMAT = 2
 
 
 @dataclass(frozen=True)
-class Release(Result):
+class Release(Readable):
     """A published value that knows how it was protected.
 
     Attributes
@@ -170,6 +172,52 @@ class Release(Result):
             return self.population_interval()
         except NoPopulationInterval:
             return None
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """One reading per number of the value, with its noise interval."""
+        values = np.ravel(np.asarray(self.value, dtype=float))
+        interval = self.noise_interval()
+        low, high = (np.ravel(np.broadcast_to(np.asarray(end, dtype=float), values.shape)) for end in interval)
+        errors = self._noise_errors(values)
+        several = values.size > 1
+        return [
+            Reading(
+                str(position) if several else "",
+                value,
+                Interval(a, b, interval.level),
+                labels={"position": position} if several else {},
+                measure="value" if self.statistic is None else self.statistic.title,
+                standard_error=error,
+            )
+            for position, value, a, b, error in zip(
+                range(1, values.size + 1), values.tolist(), low.tolist(), high.tolist(), errors, strict=True
+            )
+        ]
+
+    @classmethod
+    def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
+        """The readings of many groups of one release; a kind of answer may work them out at once."""
+        return [part.readings() for part in parts]
+
+    @property
+    def estimate(self) -> Any:
+        """What the release says: the value, or what is read from it."""
+        return self.value
+
+    def _noise_errors(self, values: NDArray[np.float64]) -> list[float | None]:
+        """Standard error of the noise behind each number, as measured: exact where noise only moves with the truth."""
+        measured = np.ravel(np.asarray(self.measured, dtype=float))
+        try:
+            variance = self.mechanism.law(measured).variance
+        except DiscreetError:  # the law needs more than the number to be written down
+            return [None] * values.size
+        if np.size(variance) not in (1, values.size):
+            return [None] * values.size
+        errors: list[float | None] = np.sqrt(np.broadcast_to(np.ravel(variance), values.shape)).tolist()
+        return errors
+
+    def published(self) -> dict[str, Any]:
+        return protection_published(self, self.mechanism.to_dict(), str(self.sensitivity))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
@@ -282,14 +330,8 @@ def _from_dict(data: dict[str, Any]) -> Release:
 
 
 def _kind(statistic: Statistic | None) -> type[Release]:
-    """What the release of a statistic is read as: without one, an answer with frames and charts, as any other.
-
-    Answers need what is published of them, which inference, a reader of releases, must not; so the name is looked up.
-    """
-    if statistic is None:
-        answer: type[Release] = import_module("discreet.results.answer").Answer
-        return answer
-    return statistic.release_type() or Release
+    """What the release of a statistic is read as."""
+    return (None if statistic is None else statistic.release_type()) or Release
 
 
 def release(

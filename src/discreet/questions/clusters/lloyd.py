@@ -27,7 +27,6 @@ from discreet.mechanisms.mechanism import AdditiveNoise
 from discreet.questions.bounded import fractions
 from discreet.questions.clusters.model import ClusterModel
 from discreet.questions.sum import SumAndCount
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading
 from discreet.results.ledger import accounting_of
@@ -649,7 +648,7 @@ class AverageComparison(Result):
 
 
 @dataclass(frozen=True)
-class NoisyAverageRelease(Answer):
+class NoisyAverageRelease(Release):
     """A released sum and count, with the mean that follows from them."""
 
     def _totals(self) -> tuple[float, float]:

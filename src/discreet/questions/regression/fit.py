@@ -28,11 +28,11 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.answer import Answer
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading, interval_frame
 from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, Plan
+from discreet.results.release import Release
 from discreet.results.wording import BOTH_INTERVALS, pvalue_equation, reading_line, reading_words
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ _FEW = 6
 
 
 @dataclass(frozen=True)
-class CoefficientsRelease(Answer, Coefficients[F]):
+class CoefficientsRelease(Release, Coefficients[F]):
     """Noisy moments, and the coefficients that follow from them."""
 
     @abstractmethod

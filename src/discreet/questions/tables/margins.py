@@ -52,11 +52,10 @@ from discreet.questions.question import (
     Measurement,
 )
 from discreet.questions.tables.measured import MOST_PRESENTED, MarginTests, MeasuredMargins, SyntheticRows
-from discreet.results.answer import Answer
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Row, Tidy, tidy_rows
-from discreet.results.release import Statistic
+from discreet.results.release import Release, Statistic
 
 if TYPE_CHECKING:
     pass
@@ -608,7 +607,7 @@ def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class MarginsRelease(Answer, MarginTests):
+class MarginsRelease(Release, MarginTests):
     """Released margins: tables that add up, with the exact law of their noise. All below is post-processing."""
 
     @property

@@ -39,12 +39,11 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.answer import Answer
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
 from discreet.results.plan import Plan, plan
-from discreet.results.release import Statistic
+from discreet.results.release import Release, Statistic
 
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
@@ -503,7 +502,7 @@ def _axis(name: Any, spec: Any, other: bool) -> LabelAxis | Bins:
 
 
 @dataclass(frozen=True)
-class TableRelease(Answer):
+class TableRelease(Release):
     """A released `ContingencyTable`; everything below is post-processing."""
 
     @property
