@@ -647,3 +647,26 @@ def test_reading_needs_no_slow_imports(tmp_path):
 def test_messages_of_refused_sources_name_a_fix():
     with pytest.raises(DiscreetError, match=r"Pass a frame, a path"):
         open_source(object())
+
+
+def test_a_long_record_is_one_of_missing_values_wherever_it_stands(tmp_path, monkeypatch):
+    """Its own length decides, and not the lengths of the records before it, which say where a piece ends."""
+    draw = random.Random(1)
+    for _ in range(100):
+        fields = [draw.choice(["x" * 40, "x", '"' + "y\n," * 9 + '"""', '"z"', '"' + "z" * 26 + '"']) for _ in range(5)]
+        path = written(tmp_path / "rows.csv", "a,b\n" + "".join(f"{field},1\n" for field in fields))
+        plain = [field.strip('"').replace('""', '"') for field in fields]
+        wanted = [
+            ("", "") if len(f"{field},1") >= 30 else (value, "1") for field, value in zip(fields, plain, strict=True)
+        ]
+        monkeypatch.setattr(read, "_LONGEST", 30)
+        for size in (7, 16, 64, 1000):
+            monkeypatch.setattr(read, "_PIECE", size)
+            parts = read._CsvFile(str(path), Dialect()).parts(["a", "b"])
+            assert [tuple(row.values()) for part in parts for row in part.to_pylist()] == wanted
+
+
+def test_a_header_may_not_be_that_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "_LONGEST", 30)
+    with pytest.raises(SourceError, match="more than 30 bytes"):
+        read_names(str(written(tmp_path / "rows.csv", "a" * 40 + ",b\n1,2\n")), Dialect())

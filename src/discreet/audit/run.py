@@ -25,7 +25,7 @@ from discreet.audit.sampling import audit_calibrations, audit_chosen_words
 from discreet.audit.statistic_values import audit_measurements, audit_statistic_values
 from discreet.audit.statistical import audit_pair, audit_repetition, audit_timing, timing_cases
 from discreet.audit.tampering import audit_interrupts, audit_spending, audit_tampering
-from discreet.audit.worlds import GeneratedWorld, attack_world, generated_worlds
+from discreet.audit.worlds import GeneratedWorld, attack_world, generated_worlds, spark_worlds
 from discreet.audit.written import audit_failures, audit_written
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
@@ -209,6 +209,12 @@ def _attacked(deep: bool, part: int) -> Iterator[Check]:
             yield world.name, partial(_world, world, deep)
 
 
+def _on_spark(deep: bool) -> Iterator[Check]:
+    """Worlds on Spark, in a deep run alone."""
+    for world in spark_worlds() if deep else ():
+        yield world.name, partial(_world, world, False)
+
+
 def _world(world: GeneratedWorld, deep: bool) -> Audit:
     """All questions of a world in one."""
     draws = 20_000 if deep else 2_000
@@ -303,6 +309,7 @@ _PARTS: dict[str, Callable[[bool], Iterator[Check]]] = {
     **{f"sweep {part}": partial(_swept, part=part) for part in range(1, _SHARES + 1)},
     "calibration": _calibration,
     **{f"sessions {part}": partial(_attacked, part=part) for part in range(1, _WORLD_SHARES + 1)},
+    "sessions on Spark": _on_spark,
     **{f"told by {words}": _alone(check) for words, check in TOLD.items()},
     "failures": _alone(audit_failures),
     "keys of sessions": _alone(audit_orders),

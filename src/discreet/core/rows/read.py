@@ -128,7 +128,7 @@ class Dialect:
 # refused, so that the fast splitter of Arrow, which is lenient there, never sees one.
 
 
-# A record that is longer than the longest, or has more fields than the widest, is one whose quotes nobody closed.
+# A record that is longer than the longest is read as one of missing values, wherever it stands; a header may not be.
 _PIECE, _GLIMPSE, _LABELS, _LARGE, _LONGEST, _WIDEST = 1 << 24, 1 << 16, 1 << 16, 1 << 30, 1 << 23, 100_000
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
 MOST_NUMBERED = 1_000
@@ -147,20 +147,46 @@ class _CsvFile:
         import pyarrow as pa
 
         errors = "strict" if self.strict else "backslashreplace"
-        decoder, rest, line = codecs.getincrementaldecoder(self.dialect.codec)(errors), b"", 1
+        decoder, rest, line, cut = codecs.getincrementaldecoder(self.dialect.codec)(errors), b"", 1, False
         with pa.input_stream(self.path, compression="detect") as file:
             while raw := file.read(max(size, len(rest))):  # a long record is looked at a few times, not for each piece
                 piece = rest + self._decoded(decoder, raw, line + rest.count(b"\n"))
                 end = _end_of_records(piece)
                 if end:
-                    yield line, piece[:end]
-                    line += piece.count(b"\n", 0, end)
+                    yield line, self._short(piece[:end], line, cut)
+                    line, cut = line + piece.count(b"\n", 0, end), False
                 rest = piece[end:]
-                if len(rest) > _LONGEST:
-                    raise self.refused(line, f"has more than {_LONGEST:,} bytes", "Close its quotes, or end its lines.")
+                if len(rest) > _LONGEST:  # what is left of it says how many fields it has, and whether a quote is open
+                    line, cut = line + rest.count(b"\n"), True
+                    rest = self._missing(rest) + b'"' * (rest.count(b'"') % 2)
         rest += self._decoded(decoder, b"", line)
         if rest:
-            yield line, rest if rest.endswith(b"\n") else rest + b"\n"
+            yield line, self._short(rest if rest.endswith(b"\n") else rest + b"\n", line, cut)
+
+    def _missing(self, record: bytes) -> bytes:
+        """A record of as many fields, all of them empty."""
+        delimiter = self.dialect.delimiter_of(self.path).encode()
+        places = _positions(record, delimiter[0])
+        return delimiter * int((np.searchsorted(_positions(record, _QUOTE), places) % 2 == 0).sum())
+
+    def _short(self, piece: bytes, line: int, cut: bool) -> bytes:
+        """Whole records, of which those that are too long are of missing values; ``cut`` says that the first one is.
+
+        The length of a record alone decides, and not where pieces end, which depends on the records before it.
+        """
+        half = max(_LONGEST // 2, 1)
+        windows = range(0, len(piece), half)
+        if not cut and _QUOTE not in piece and all(piece.find(b"\n", at, at + half) >= 0 for at in windows):
+            return piece  # a line ends in each half of the longest record, as in all ordinary files
+        ends = _ends(piece)
+        starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
+        long = np.flatnonzero((ends - starts >= _LONGEST) | (cut & (starts == 0)))
+        if long.size and line == 1 and self.dialect.header and not starts[long[0]]:
+            raise self.refused(line, f"has more than {_LONGEST:,} bytes", "Close its quotes, or end its lines.")
+        for place in long[::-1].tolist():
+            start, end = int(starts[place]), int(ends[place])
+            piece = piece[:start] + self._missing(piece[start:end]) + piece[end:]
+        return piece
 
     def _decoded(self, decoder: Any, raw: bytes, line: int) -> bytes:
         try:
