@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.pipeline import Draw, Numbers, Script, number_laws, scripted
+from discreet.audit.pipeline import Draw, Numbers, Script, arrow_table, number_laws, scripted
 from discreet.audit.report import Audit, Compared, Refusal, recomputed, refused
 from discreet.audit.session_pipelines import PLANNED_ONLY, every_question, made, variants
 from discreet.audit.worlds import SOURCES, as_source
@@ -94,11 +94,8 @@ def _people() -> list[dict[str, Any]]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    import pyarrow
-
-    texts = {name: pyarrow.string() for name in ("arm", "half", "city")}
-    kinds = {"person": pyarrow.int64(), "x": pyarrow.float64(), "y": pyarrow.float64(), **texts}
-    return pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+    texts = dict.fromkeys(("arm", "half", "city"), "string")
+    return arrow_table(rows, {"person": "int64", "x": "float64", "y": "float64", **texts})
 
 
 def _orders(kind: str, deep: bool) -> Iterator[Compared]:
@@ -132,11 +129,9 @@ def _claims(question: Question[Any]) -> bool:
 
 def _joined_orders() -> Iterator[Compared]:
     """The same for two tables, and for sessions of schemas that differ in what they say of the second one."""
-    import pyarrow
-
     rows = _people()
-    ids, costs = [row["person"] for row in rows], [row["x"] for row in rows]
-    visits = pyarrow.table({"who": pyarrow.array(ids, "int64"), "cost": pyarrow.array(costs, "float64")})
+    costs = [{"who": row["person"], "cost": row["x"]} for row in rows]
+    visits = arrow_table(costs, {"who": "int64", "cost": "float64"})
 
     def session(schema: Schema, ledger: Ledger) -> Session:
         return Session(_table(rows), schema, ledger=ledger, related={"visits": visits})

@@ -55,7 +55,7 @@ from discreet.questions import common_labels
 from discreet.results.ledger import Ledger
 
 __all__ = [
-    "Choice", "Draw", "Numbers", "Script", "scripted", "World", "row_world", "unit_world", "NumberLaw",
+    "Choice", "Draw", "Numbers", "Script", "scripted", "World", "arrow_table", "row_world", "unit_world", "NumberLaw",
     "Pipeline", "audit_pipeline", "from_zero", "largest_loss", "loss_between",
     "number_cells", "number_laws", "shown",
 ]  # fmt: skip
@@ -398,6 +398,19 @@ class World:
             tables=tuple(self.tables[position] for position in needed),
             pairs=tuple((places[a], places[b]) for a, b in kept),
         )
+
+
+def arrow_table(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str]) -> Any:
+    """Some columns of rows as a table; they have the same types where it is empty.
+
+    Examples
+    --------
+    >>> arrow_table([{"x": None}], {"x": "float64"}).num_rows
+    1
+    """
+    import pyarrow
+
+    return pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
 
 
 def row_world(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.pipeline import Pipeline, World, row_world, unit_world
+from discreet.audit.pipeline import Pipeline, World, arrow_table, row_world, unit_world
 from discreet.audit.report import refused
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, table_of
 from discreet.core.errors import DiscreetError
@@ -578,15 +578,11 @@ def _joined(world: World, spent: Guarantee) -> Iterator[Pipeline]:
 
 def _joining(schema: Schema, over: str, spent: Guarantee) -> Callable[[Sequence[Row], Ledger], Any]:
     def run(rows: Sequence[Row], ledger: Ledger) -> Any:
-        import pyarrow
-
         found = []
         for wave in range(3):
-            some = [row for row in rows if row["wave"] <= wave]
-            text = {name: pyarrow.array([row[name] for row in some], "string") for name in ("arm", "month")}
-            ids = pyarrow.array([row["person"] for row in some], "int64")
-            people = pyarrow.table({"person": ids, "arm": text["arm"]})
-            seen = pyarrow.table({"who": ids, "month": text["month"]})
+            some = [{"who": row["person"], **row} for row in rows if row["wave"] <= wave]
+            people = arrow_table(some, {"person": "int64", "arm": "string"})
+            seen = arrow_table(some, {"who": "int64", "month": "string"})
             session = Session(people, schema, ledger=ledger, related={"visits": seen})
             try:
                 session.plan.running_total(over, spent, period=_PERIODS[wave])
@@ -709,8 +705,5 @@ def _fail(error: Exception, rows: Any, ledger: Ledger) -> Any:
 
 
 def _run(question: Question[Any], rows: Any, ledger: Ledger) -> Any:
-    import pyarrow
-
-    kinds = {"person": "int64", "arm": "string", "x": "float64"}
-    table = pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+    table = arrow_table(rows, {"person": "int64", "arm": "string", "x": "float64"})
     return Session(table, question.schema, ledger=ledger).ask(question, "r")

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import combinations, product
 from typing import Any
 
-from discreet.audit.pipeline import Pipeline, World, row_world, unit_world
+from discreet.audit.pipeline import Pipeline, World, arrow_table, row_world, unit_world
 from discreet.audit.report import refused
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
@@ -82,14 +82,8 @@ PEOPLE = Schema(
 
 def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
     """Rows as a table; its columns have the same types where it is empty."""
-    import pyarrow
-
-    kinds = {
-        name: pyarrow.string() if isinstance(kind, Categories) else pyarrow.float64() for name, kind in COLUMNS.items()
-    }
-    if schema.unit.column is not None:
-        kinds = {schema.unit.column: pyarrow.int64(), **kinds}
-    return pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+    kinds = {name: "string" if isinstance(kind, Categories) else "float64" for name, kind in COLUMNS.items()}
+    return arrow_table(rows, kinds if schema.unit.column is None else {schema.unit.column: "int64", **kinds})
 
 
 def session_pipelines() -> Iterator[Pipeline]:
@@ -644,14 +638,10 @@ def join_pipelines() -> Iterator[Pipeline]:
 
 def _joined_pipeline(title: str, name: str, ask: Ask, schema: Schema, world: World, *, quick: bool) -> Pipeline:
     def run(rows: Sequence[dict[str, Any]], ledger: Ledger) -> Any:
-        import pyarrow
-
-        visits = [row for row in rows if row["visit"]]
+        visits = [{"who": row["person"], **row} for row in rows if row["visit"]]
         others = [row for row in rows if not row["visit"]]
-        ids, costs = ([row[key] for row in visits] for key in ("person", "cost"))
-        people, arms = ([row[key] for row in others] for key in ("person", "arm"))
-        first = pyarrow.table({"person": pyarrow.array(people, "int64"), "arm": pyarrow.array(arms, "string")})
-        second = pyarrow.table({"who": pyarrow.array(ids, "int64"), "cost": pyarrow.array(costs, "float64")})
+        first = arrow_table(others, {"person": "int64", "arm": "string"})
+        second = arrow_table(visits, {"who": "int64", "cost": "float64"})
         return ask(Session(first, schema, ledger=ledger, related={"visits": second}), ONE)
 
     return Pipeline(f"joined.{title}", run, world, ONE, (f"Session.{name}",), tight=False, repeats=True, quick=quick)

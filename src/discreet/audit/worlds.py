@@ -19,7 +19,7 @@ from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from discreet.audit.pipeline import (
     Draw,
     Numbers,
     Script,
+    arrow_table,
     largest_loss,
     loss_between,
     number_laws,
@@ -43,9 +44,6 @@ from discreet.core.schema import Bounds, Categories, Contribution, Feature, Priv
 from discreet.core.sensitivity import Sensitivity
 from discreet.results.ledger import Ledger
 from discreet.session import Session
-
-if TYPE_CHECKING:
-    import pyarrow
 
 __all__ = [
     "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "judged", "neighbouring",
@@ -560,11 +558,8 @@ def as_source(kind: str, rows: Sequence[AnyRow], texts: Sequence[str], names: Se
     return (_as_spark if kind == "spark" else SOURCES[kind])(rows, texts, names, folder)
 
 
-def _arrow(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str]) -> pyarrow.Table:
-    import pyarrow
-
-    kinds = {name: pyarrow.string() if name in texts else pyarrow.float64() for name in names}
-    return pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+def _arrow(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str]) -> Any:
+    return arrow_table(rows, {name: "string" if name in texts else "float64" for name in names})
 
 
 def _as_arrow(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:

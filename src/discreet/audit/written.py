@@ -36,7 +36,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.pipeline import Draw, Script, scripted, shown
+from discreet.audit.pipeline import Draw, Script, arrow_table, scripted, shown
 from discreet.audit.report import Audit, Compared, recomputed
 from discreet.audit.session_pipelines import COLUMNS, LIMITS, corner_world, every_question, table_of
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
@@ -230,11 +230,8 @@ def _row(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    import pyarrow
-
-    kinds = {"person": pyarrow.int64(), **{name: pyarrow.float64() for name in ("x", "y")}}
-    kinds |= {name: pyarrow.string() for name in _TEXTS}
-    return pyarrow.table({name: pyarrow.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+    kinds = {"person": "int64", "x": "float64", "y": "float64", **dict.fromkeys(_TEXTS, "string")}
+    return arrow_table(rows, kinds)
 
 
 # ---- sessions --------------------------------------------------------------------------------------------------------
