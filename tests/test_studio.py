@@ -131,6 +131,36 @@ STEPS = ("plan", "text", "review", "run", "ledger", "learn")
 PAGES = ["/", "/new?file=people.csv", *(f"/{page}?plan=people.toml" for page in STEPS)]
 
 
+@pytest.mark.parametrize("page", STEPS)
+def test_a_plan_of_features_is_shown(folder, page):
+    features = """
+[schema.unit]
+column = "id"
+total = 1
+
+[schema.features.total]
+of = "income"
+take = "sum"
+low = 0
+high = 3000
+
+[[release]]
+name = "totals"
+ask = "mean"
+column = "total"
+per_unit = true
+epsilon = 0.1
+"""
+    (folder / "people.toml").write_text(PLAN + features)
+    answer = Browser(folder).get(f"/{page}?plan=people.toml")
+    assert answer.status_code == 200
+    if page == "plan":
+        assert "one row per person" in answer.text
+        assert '<option value="total" selected' in answer.text
+    if page == "review":
+        assert "sum of &#39;income&#39; over all rows of a id" in answer.text
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_is_shown_under_a_strict_policy(browser, page):
     answer = browser.get(page)

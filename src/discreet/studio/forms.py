@@ -344,6 +344,9 @@ def column_fields(draft: Draft, name: str) -> list[Field]:
     return [*fields, _field(draft, (*place, "source"), "source", "known from", words)]
 
 
+_YES_OR_NO = (("", "usual"), ("true", "yes"), ("false", "no"))
+
+
 def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Field]]:
     """The settings of one release: what most people need, and the rest."""
     release = draft.data["release"][position]
@@ -361,6 +364,10 @@ def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Fiel
     limits = [] if unit is GONE else [
         _field(draft, ("release", position, "total"), "number", "most rows per person", "Here only; 1 counts people.")
     ]  # fmt: skip
+    if isinstance(value_at(draft.data, ("schema", "features")), Mapping):
+        place: Place = ("release", position, "per_unit")
+        words = "Ask of the features that the plan declares: each person counts once, with all rows."
+        limits.append(_field(draft, place, "flag", "one row per person", words, options=_YES_OR_NO))
     return [*first, *spent], [titled, *rest, *limits]
 
 
@@ -385,7 +392,11 @@ def _setting(draft: Draft, place: Place, setting: SettingHelp, release: Mapping[
     options: tuple[tuple[str, str], ...] = ()
     declared = value_at(draft.data, ("schema", "columns"))
     names = [*declared] if isinstance(declared, Mapping) else []
-    if setting.name == "by" and isinstance(declared, Mapping):
+    features = value_at(draft.data, ("schema", "features"))
+    per_unit = release.get("per_unit") or value_at(draft.data, ("schema", "per_unit")) not in (GONE, False)
+    if per_unit and isinstance(features, Mapping):
+        names = [*features]
+    elif setting.name == "by" and isinstance(declared, Mapping):
         names = [name for name, one in declared.items() if isinstance(one, Mapping) and _LABELLED & set(one)]
     if setting.kind in ("column", "columns"):
         now = value_at(draft.data, place)
@@ -393,7 +404,7 @@ def _setting(draft: Draft, place: Place, setting: SettingHelp, release: Mapping[
         blank = (("", "–"),) if setting.kind == "column" else ()
         options = (*blank, *((name, name) for name in [*names, *extra]))
     elif setting.kind == "flag":
-        options = (("", "usual"), ("true", "yes"), ("false", "no"))
+        options = _YES_OR_NO
     elif setting.kind == "label":
         labels = value_at(declared if isinstance(declared, Mapping) else {}, (str(release.get("column")), "categories"))
         if isinstance(labels, list):
