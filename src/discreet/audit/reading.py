@@ -374,7 +374,7 @@ _WIDE = {
     "vast": Bounds(-(2**39), 2**39 - 1, grid=1),
     "deep": Bounds(-(2**17), 10, grid=1),
     "steep": Bounds(-3, 2**22 + 5, grid=1),
-    "abyss": Bounds(-(2**38), 7, grid=1),
+    "widest": Bounds(-(2**40), 2**40, grid=1),
 }
 """Numbers at the ends of the types that hold them."""
 

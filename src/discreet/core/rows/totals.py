@@ -126,8 +126,13 @@ def _limbs(factors: Sequence[Any], reaches: Sequence[int]) -> list[tuple[list[An
         return [(list(factors), list(reaches))]
     uppers = [(factor // LIMB).cast("int64") for factor in factors]
     halves = [(factor - upper * LIMB, upper) for factor, upper in zip(factors, uppers, strict=True)]
-    places = range(2 ** len(factors))
-    return [([pair[place >> k & 1] for k, pair in enumerate(halves)], [LIMB] * len(factors)) for place in places]
+    # Steps above the lower bound of the widest column reach to 2⁴¹, and their upper halves beyond `LIMB`.
+    within = [(LIMB, reach // LIMB + 1) for reach in reaches]
+    bits = [[place >> k & 1 for k in range(len(factors))] for place in range(2 ** len(factors))]
+    return [
+        ([h[b] for h, b in zip(halves, up, strict=True)], [w[b] for w, b in zip(within, up, strict=True)])
+        for up in bits
+    ]
 
 
 def by_cell(fetched: Mapping[str, list[Any]], name: str, cells: int) -> NDArray[Any]:
