@@ -16,11 +16,12 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from discreet.audit.replay import same_randomness
 from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.audit.statistical import interleaved, no_collection
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerError
@@ -28,6 +29,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.ledger import account
 from discreet.core.ledger.balance import FORMAT
 from discreet.core.ledger.journal import ROOT, canonical, chained
+from discreet.core.ledger.postgres_journal import PostgresJournal
 from discreet.core.noise.sampler import Floats, Truth
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
@@ -59,6 +61,7 @@ def audit_tampering(flips: int = 120) -> Audit:
     """
     with TemporaryDirectory() as folder:
         parts = [partial(part, Path(folder)) for part in (_cut, _torn, _moved, _forged, _reopened, _terms, _conforming)]
+        parts += [partial(_withheld, Path(folder)), partial(_asked_of_a_server)]
         return recomputed("Tampering", [partial(_flipped, Path(folder), flips), *parts])
 
 
@@ -292,6 +295,42 @@ def _conforming(folder: Path) -> Iterator[Compared]:
     numbers = iter(range(1000))
     check_ledger(lambda budget: Ledger(folder / f"{next(numbers)}.ledger", budget))
     yield "the conformance kit", True
+
+
+def _withheld(folder: Path) -> Iterator[Compared]:
+    """A bundle may show the digest of an answer that it keeps back: the same answer must have another one each time.
+
+    Few answers are likely, so whoever can write down the body of an entry from what is public finds its answer.
+    """
+    bodies = []
+    for place in ("first", "second"):
+        path = folder / f"{place}.withheld"
+        with Ledger(path, PureDP(1.0)) as ledger, same_randomness(1):
+            made = release(_EXACT, Laplace(1.0), ledger=ledger, name="r")
+        text = path.read_text().splitlines()[-1].partition(" ")[2]
+        bodies.append((made.value, text.replace(made.release_id or "", "id")))
+    (one, first), (two, second) = bodies
+    yield "the same noise gives the same answer", one == two and "answer" in first
+    yield "an answer that is kept back can be found by its digest", first != second
+
+
+def _asked_of_a_server() -> Iterator[Compared]:
+    """What a PostgreSQL ledger asks of any server before it trusts it; no server is needed to hear that."""
+    asked: dict[str, str] = {}
+
+    def prepared(lasting: bool) -> None:
+        def execute(text: str, given: tuple[str, ...] = ()) -> Any:
+            asked.update(zip(given[:1], given[1:], strict=True))
+            return SimpleNamespace(fetchone=lambda: (lasting,))
+
+        journal: Any = object.__new__(PostgresJournal)
+        journal.timeout, journal.read_only, journal.where = 1.0, False, "a server"
+        PostgresJournal._prepare(journal, SimpleNamespace(execute=execute))  # type: ignore[arg-type]
+
+    prepared(True)
+    yield "a spend is flushed before it counts", asked.get("synchronous_commit") == "on"
+    yield "a server that does not answer is not waited for", int(asked.get("lock_timeout", "0")) > 0
+    yield "a server that may lose what was committed is refused", refused(partial(prepared, False))
 
 
 # ---- Spending audit: no value leaves before its cost is on record, and no budget is spent twice.
