@@ -56,16 +56,16 @@ def one_row_more():
 
 
 def cached_sample():
-    original = Session._snapshot
+    original = Session._rows
     taken = {}
 
-    def snapshot(self):
+    def rows(self, *others):
         key = id(self)
         if key not in taken:
-            taken[key] = self, original(self)
+            taken[key] = self, original(self, *others)
         return taken[key][1]
 
-    return patch.object(Session, "_snapshot", snapshot)
+    return patch.object(Session, "_rows", rows)
 
 
 def swapped():
