@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from coverage import STUDY
 from discreet import (
     ApproxDP,
     BoundaryInflatedLaplace,
@@ -53,7 +54,6 @@ from discreet.inference.moments import (
 )
 from discreet.mechanisms.bounded.covariance import BoundedCovariance
 from discreet.mechanisms.bounded.proportions import BoundedProportions
-from discreet.papers import coverage as study
 from discreet.questions.covariance_matrix import MeansAndCovariances
 
 REPLACE = Neighbours.REPLACE_ONE
@@ -83,13 +83,13 @@ def test_proportions_are_covered(mechanism: str, epsilon: float, place: float) -
 
 def _cells(part: str) -> list[dict[str, Any]]:
     """Every ninth setting of a part: all populations, sizes, budgets and kinds of noise occur."""
-    return [cell | {"repeats": 400} for cell in study.STUDY.part(part).cells(False)[:: 29 if "bounded" in part else 9]]
+    return [cell | {"repeats": 400} for cell in STUDY.part(part).cells(False)[:: 29 if "bounded" in part else 9]]
 
 
 @pytest.mark.parametrize("part", ["mean", "mean-alone", "variance", "bounded-variance"])
 def test_any_population_is_covered(part: str) -> None:
     """400 repeats: a true coverage of 95 % falls below 91.1 % once in 4,000 settings, and below 90 % once in 10⁵."""
-    rows = [row for seed, cell in enumerate(_cells(part)) for row in study.STUDY.part(part).compute(cell, seed)]
+    rows = [row for seed, cell in enumerate(_cells(part)) for row in STUDY.part(part).compute(cell, seed)]
     coverage = np.array([row["coverage"] for row in rows])
     assert coverage.min() > 0.9
     assert np.quantile(coverage, 0.02) > 0.925
