@@ -78,26 +78,37 @@ Array = NDArray[np.float64]
 
 
 def direct(parameters: Parameters, seed: int) -> Iterator[Row]:
-    """The difference of the means of two arms of the same population, whose sizes are private."""
+    """The difference of the means of two arms of the same population, whose sizes are private.
+
+    The treatment has n units, the control so many times as many as ``ratio`` says.
+    """
     rng, population, n = np.random.default_rng(seed), POPULATIONS[parameters["population"]], parameters["n"]
     spending = Spending(GUARANTEES[parameters["guarantee"]](parameters["budget"]))
     moved = Sensitivity(l1=1.0) if spending.norm == "l1" else Sensitivity(l2=1.0)
     law = spending.mechanism.calibrate(spending.guarantee, moved).law(0.0)
     u = population.points[:, None]
     parts = np.concatenate([(1 - u) ** 2, 2 * u * (1 - u), u**2], axis=1)
-    arms = []
-    for _ in range(2):
-        totals = population.samples(n, parameters["repeats"], rng) @ parts
+    arms, sizes = [], (n * parameters.get("ratio", 1), n)
+    for size in sizes:
+        totals = population.samples(size, parameters["repeats"], rng) @ parts
         noisy = totals + np.asarray(law.sample(totals.shape, rng=rng))
         arms.append(
-            arm_mean(noisy, size=None, low=0.0, width=1.0, weight=1.0, noise_variance=float(np.max(law.variance)))
+            arm_mean(
+                noisy,
+                size=None,
+                low=0.0,
+                width=1.0,
+                weight=1.0,
+                noise_variance=float(np.max(law.variance)),
+                kurtosis=excess_kurtosis(law),
+            )
         )
     found = contrast(arms, [-1.0, 1.0], kurtosis=excess_kurtosis(law))
-    half = found.half_width(LEVEL)
+    low, high = found.ends(LEVEL)
     mean = population.mean
-    noise = float(np.max(law.variance)) * (mean**2 + (0.5 - mean) ** 2 + (1 - mean) ** 2) / n**2
-    ideal = math.sqrt(2 * (population.variance / n + noise))
-    yield coverage_row(parameters, np.abs(np.asarray(found.estimate)) <= half, 2 * half, ideal)
+    noise = float(np.max(law.variance)) * (mean**2 + (0.5 - mean) ** 2 + (1 - mean) ** 2)
+    ideal = math.sqrt(sum(population.variance / size + noise / size**2 for size in sizes))
+    yield coverage_row(parameters, (low <= 0) & (high >= 0), high - low, ideal)
 
 
 Draw = Callable[[int, tuple[int, int], tuple[float, float], np.random.Generator], tuple[Array, Array, Array]]
@@ -134,10 +145,10 @@ def censored(parameters: Parameters, seed: int) -> Iterator[Row]:
         n=size * _PARTITIONS,
     )
     found, misfits = checked_noise_aware(sample, Spending(PureDP(parameters["budget"]), rng), bounds, (0.1, 0.1))
-    half = found.half_width(LEVEL)
-    covered = np.abs(np.asarray(found.estimate)) <= half
+    low, high = found.ends(LEVEL)
+    covered = (low <= 0) & (high >= 0)
     sampling = float(np.mean(sample.differences.var(axis=1))) / _PARTITIONS
-    row = coverage_row(parameters, covered, 2 * half, math.sqrt(sampling))
+    row = coverage_row(parameters, covered, high - low, math.sqrt(sampling))
     yield {**row, "fell_back": float(np.mean(misfits))}
 
 
@@ -154,6 +165,14 @@ COMPARISON_PARTS = (
         "Difference of two arms, direct",
         direct,
         settings(POPULATIONS, 1000, guarantee=GUARANTEES, **FEWER),
+    ),
+    coverage_part(
+        "uneven",
+        "Difference of two arms of uneven sizes, direct",
+        direct,
+        settings(
+            POPULATIONS, 1000, ratio=(10, 100), guarantee=GUARANTEES, n=(100, 300, 1000), budget=(0.3, 1.0, 5.0, 20.0)
+        ),
     ),
     coverage_part("censored", "Difference of two arms of sparse outcomes, noise-aware", censored, _censored_cells),
 )

@@ -472,7 +472,8 @@ def test_the_default_covers_and_beats_4s(law, different):
             )
             for name in ("direct", "4S")
         )  # fmt: skip
-        assert 0.935 - 0.015 <= ours["coverage"] <= 0.97 + 0.015
+        # Noise hides the variances here, and an interval that trusted small ones would not hold in uneven arms.
+        assert 0.935 - 0.015 <= ours["coverage"] <= 0.975 + 0.015
         assert ours["rmse"] < theirs["rmse"]
         assert ours["width"] < theirs["width"]
 
@@ -492,7 +493,8 @@ def test_pvalues_are_uniform_where_means_are_equal():
     found = simulated_contrast("direct", sample, PureDP(1.0), bounds=outcome.bounds, censor=(0.1, 0.1), rng=rng)
     pvalues = found.pvalue()
     assert stats.kstest(pvalues, "uniform").pvalue > 1e-4
-    assert np.all((pvalues < 0.05) == (np.abs(found.estimate) > found.half_width(0.95)))
+    low, high = found.ends(0.95)
+    assert np.all((pvalues < 0.05) == ((low > 0) | (high < 0)))
 
 
 # ---- the contract -------------------------------------------------------------------------------------------------
@@ -715,7 +717,7 @@ def test_plans_agree_with_simulations():
     for name in ("direct", "noise_aware"):
         found = simulated_contrast(name, sample, PureDP(1.0), bounds=outcome.bounds, censor=(0.1, 0.1), rng=rng)
         assert summary(found, 0.0)["rmse"] == pytest.approx(plan.standard_error[name], rel=0.25)
-    assert plan.smallest_effect == pytest.approx(2.8 * plan.standard_error[plan.method], rel=0.1)
+    assert 1.0 <= plan.smallest_effect / (2.8 * plan.standard_error[plan.method]) <= 1.15  # variances are not trusted
     assert plan_comparison((50_000, 50_000), bounds=(0, 1), guarantee=PureDP(1.0), spread=0.1).partitions is None
     assert plan_comparison((50_000, 50_000), bounds=(0, 1), guarantee=PureDP(1.0), spread=0.1, partitions=80).notes
 

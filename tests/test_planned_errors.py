@@ -201,7 +201,7 @@ def test_planned_comparisons_are_realised(neighbours):
         for _ in range(800)
     ]  # fmt: skip
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(planned.standard_error, rel=0.1)
-    assert planned.smallest_effect == pytest.approx(2.8 * planned.standard_error, rel=0.1)
+    assert 0.95 <= planned.smallest_effect / (2.8 * planned.standard_error) <= 1.15  # variances are not trusted
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -248,7 +248,7 @@ def test_eighty_percent_power_is_what_a_noise_aware_comparison_gets(share, log_m
     sums[:, 1] += units * effect
     sample = Sample((arms[1][0] - arms[0][0]) * partitions / units + effect, sums, squares, units)
     found, _ = checked_noise_aware(sample, Spending(PureDP(epsilon), rng), bounds, (0.1, 0.1))
-    power = np.mean(np.abs(np.asarray(found.estimate)) > found.half_width(0.95))
+    power = np.mean(found.excludes(0.0, 0.95))
     assert power == pytest.approx(0.8, abs=0.12)  # 3.7 standard errors
 
 

@@ -52,8 +52,8 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import release
 
 __all__ = [
-    "Pair", "column_pairs", "numeric_candidates", "unit_pairs", "worst_pair", "ReplayCase",
-    "audit_replay", "coordinate_changes", "path_taken", "replay_cases", "same_randomness", "audit_deletions",
+    "Pair", "column_pairs", "numeric_candidates", "unit_pairs", "worst_pair", "ReplayCase", "audit_replay",
+    "coordinate_changes", "path_taken", "replay_cases", "same_randomness", "audit_deletions",
 ]  # fmt: skip
 
 

@@ -47,9 +47,9 @@ from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
 
 __all__ = [
-    "Event", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu",
-    "clopper_pearson", "smallest_excess", "smallest_mu", "views_of", "audit_repetition",
-    "interleaved", "no_collection", "audit_timing", "timing_cases",
+    "Event", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu", "clopper_pearson",
+    "smallest_excess", "smallest_mu", "views_of", "audit_repetition", "interleaved", "no_collection", "audit_timing",
+    "timing_cases",
 ]  # fmt: skip
 
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from discreet.mechanisms.mechanism import Law
 
 __all__ = [
-    "NoisyTotals", "PairMoments", "PartMoments", "hull", "marginal", "moment_weights", "tilted", "variance_moves",
-    "within", "BetaMean", "Binomial", "GammaVariance", "NoiseAware", "NormalCovariance", "ReleaseLaw", "SamplingModel",
-    "as_matrix", "debiased", "largest_fourth", "last_that_holds", "measured_coordinate", "pairs", "settled_shares",
-    "share_below", "whole_count", "whole_interval",
+    "NoisyTotals", "PairMoments", "PartMoments", "hull", "marginal", "moment_weights", "reached", "tilted",
+    "variance_moves", "within", "BetaMean", "Binomial", "GammaVariance", "NoiseAware", "NormalCovariance", "ReleaseLaw",
+    "SamplingModel", "as_matrix", "debiased", "largest_fourth", "last_that_holds", "measured_coordinate", "pairs",
+    "settled_shares", "share_below", "whole_count", "whole_interval",
 ]  # fmt: skip
 
 
@@ -168,8 +168,14 @@ def within(
 
 def hull(accepts: Callable[[Any], Booleans], centre: Array, ends: tuple[float, float], level: float) -> Interval:
     """The smallest interval that holds all accepted points: from the farthest of a grid, then by bisection."""
-    found = [_farthest(accepts, centre, np.full(np.shape(centre), end)) for end in ends]
-    return Interval(found[0], found[1], level)
+    low, high = reached(accepts, centre, ends)
+    return Interval(low, high, level)
+
+
+def reached(accepts: Callable[[Any], Booleans], centre: Array, ends: tuple[float, float]) -> tuple[Array, Array]:
+    """The farthest accepted points on either side of the centre."""
+    low, high = (_farthest(accepts, centre, np.full(np.shape(centre), end)) for end in ends)
+    return low, high
 
 
 def _farthest(accepts: Callable[[Any], Booleans], centre: Array, end: Array) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.noise.sampler import generator
 from discreet.core.sensitivity import Exact
 from discreet.inference.least_squares import JointTest
+from discreet.inference.moments import reached, tilted
 from discreet.inference.noise import MonteCarlo, NoiseSum
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.results.display import Facts, Interval, Result, number
@@ -27,13 +28,105 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import Release, release
 
 __all__ = [
-    "ArmMean", "Contrast", "arm_mean", "contrast", "positive_part_mean", "equal_means", "CensoredNormal",
+    "ArmMean", "ArmScore", "Contrast", "arm_mean", "contrast", "positive_part_mean", "equal_means", "CensoredNormal",
     "LocationEstimate", "NoiseAwarePosterior", "WinsorizedLaw", "CombinedEstimate", "DoubleSanitization",
     "MultipleSynthesis",
 ]  # fmt: skip
 
 
 Array = NDArray[np.float64]
+
+
+_MOST_SCORE, _HALVINGS = 8.0, 50
+"""p-values below 2Φ(−8) are not told apart."""
+_SHARES = tuple(np.linspace(0.0, 1.0, 17).tolist())
+_UNSEEN = 6.0
+"""Rows of one kind that are expected, and of which a sample has none with probability e⁻⁶ = 0.25 %."""
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class ArmScore:
+    """What the interval for one arm's mean needs; fields are arrays in simulations.
+
+    A mean θ is accepted where Σa − nθ lies within its quantiles, whose variance is that of the noise and of the
+    population with the mean θ that is nearest to what was measured (`discreet.inference.moments.tilted`). So the
+    interval is wide on the side of a tail that a small arm may not have seen.
+
+    Attributes
+    ----------
+    share
+        The mean of a = (y − low)/width.
+    rows
+        Number of units.
+    spread
+        Variance of a from unit to unit: its mean given that it is positive, as far as noise leaves it open.
+    noise
+        Variance of the noise on each moment.
+    kurtosis
+        Excess kurtosis of that noise.
+    low, width
+        The bounds of y.
+    public
+        Whether the number of units is known: then Σa alone is noisy.
+    """
+
+    share: Any
+    rows: Any
+    spread: Any
+    noise: float
+    kurtosis: float
+    low: float
+    width: float
+    public: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready data; the constructor takes it back."""
+        return {name: bool(value) if name == "public" else float(value) for name, value in vars(self).items()}
+
+    @property
+    def centre(self) -> Array:
+        """The mean of a, between the bounds."""
+        return np.asarray(np.clip(np.asarray(self.share, dtype=float), 0.0, 1.0))
+
+    @property
+    def estimate(self) -> Array:
+        """The mean of y, between the bounds."""
+        return np.asarray(self.low + self.width * self.centre)
+
+    def noise_at(self, theta: Array) -> tuple[Array, Array]:
+        """Variance and fourth cumulant of the noise in Σa − nθ."""
+        places = np.array([1.0]) if self.public else np.array([0.0, 0.5, 1.0])
+        moves = np.asarray(places - (0.0 if self.public else theta[..., None]))
+        variances = self.noise * np.broadcast_to(moves, (*np.shape(theta), len(places))) ** 2
+        return variances.sum(axis=-1), self.kurtosis * (variances**2).sum(axis=-1)
+
+    def sampling_at(self, theta: Array) -> Array:
+        """Sampling variance of Σa − nθ in the population with the mean θ that is nearest to what was measured.
+
+        As many rows at an end of the bounds as may not have been seen move the mean; the rest of the way is a shift.
+        """
+        unseen = np.where(theta > self.centre, 1 - self.centre, self.centre) * np.minimum(_UNSEEN / self.rows, 1.0)
+        nearest = np.clip(theta, self.centre - unseen, self.centre + unseen)
+        return np.asarray(self.rows * tilted(self.centre, np.asarray(self.spread), nearest, (0.0, 1.0)))
+
+    def told(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Squared distance of the measured mean from θ, variance and fourth cumulant of the measured mean there."""
+        noise, fourth = self.noise_at(theta)
+        variance = np.maximum(noise + self.sampling_at(theta), _TINY)
+        apart = np.asarray(self.rows * (np.asarray(self.share, dtype=float) - theta))
+        return apart**2 / variance, variance / self.rows**2, fourth / self.rows**4
+
+    def ends(self, level: float) -> tuple[Array, Array]:
+        """The interval for the mean of y."""
+        score = -scipy.special.ndtri((1 - level) / 2)
+
+        def accepts(theta: Array) -> NDArray[np.bool_]:
+            square, variance, fourth = self.told(theta)
+            return np.asarray(np.sqrt(square) <= _quantile(score, fourth / variance**2))
+
+        low, high = reached(accepts, self.centre, (0.0, 1.0))
+        return self.low + self.width * low, self.low + self.width * high
 
 
 @dataclass(frozen=True)
@@ -52,6 +145,8 @@ class ArmMean:
         Standard deviation of that estimate, from noise and from sampling.
     noise
         Standard deviation that each moment's noise gives the estimate, along the first axis.
+    score
+        What its own interval needs.
     """
 
     estimate: Array
@@ -59,9 +154,12 @@ class ArmMean:
     variance: Array
     variance_error: Array
     noise: Array
+    score: ArmScore
 
 
-def arm_mean(moments: Any, *, size: Any, low: float, width: float, weight: float, noise_variance: float) -> ArmMean:
+def arm_mean(
+    moments: Any, *, size: Any, low: float, width: float, weight: float, noise_variance: float, kurtosis: float
+) -> ArmMean:
     """Estimate an arm's mean from its noisy moments (see `MeanDifference`).
 
     Parameters
@@ -74,8 +172,8 @@ def arm_mean(moments: Any, *, size: Any, low: float, width: float, weight: float
         a = (y − low)/width.
     weight
         κ.
-    noise_variance
-        Variance of the noise on each moment.
+    noise_variance, kurtosis
+        Variance and excess kurtosis of the noise on each moment.
     """
     values = np.asarray(moments, dtype=float)
     if size is not None:
@@ -93,13 +191,17 @@ def arm_mean(moments: Any, *, size: Any, low: float, width: float, weight: float
         curve = np.stack([tilt, tilt - mean, 1 + tilt - 2 * mean]) / count
     spread = square - mean**2
     # A variance estimate also varies with the sample; its kurtosis is unknown, and that of a normal is the least.
-    error = noise_variance * (curve**2).sum(axis=0) + 2 * np.maximum(spread, 0) ** 2 / count
+    noise = noise_variance * (curve**2).sum(axis=0)
+    error = noise + 2 * np.maximum(spread, 0) ** 2 / count
+    inside = np.clip(mean, 0.0, 1.0)
+    likely = np.minimum(positive_part_mean(spread, np.sqrt(noise)), inside * (1 - inside) + 1 / (4 * count))
     return ArmMean(
         estimate=low + width * mean,
         size=count,
         variance=width**2 * spread / count,
         variance_error=width**2 * np.sqrt(error) / count,
         noise=width * np.sqrt(noise_variance) * np.abs(slopes),
+        score=ArmScore(mean, count, likely, noise_variance, kurtosis, low, width, size is not None),
     )
 
 
@@ -119,6 +221,9 @@ class Contrast:
         Standard deviations of the independent noises in it, along the first axis.
     kurtosis
         Excess kurtosis of one noise: 3 for Laplace noise, 0 for normal noise.
+    arms
+        The one arm, or control and treatment, where their scores are known: intervals and p-values then come from
+        them, are not symmetric, and hold where arms are uneven and outcomes rare or skewed.
     """
 
     estimate: Any
@@ -126,11 +231,19 @@ class Contrast:
     df: Any
     noise: Any = ()
     kurtosis: float = 0.0
+    arms: tuple[ArmScore, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers of a single contrast as JSON-ready data; the constructor takes them back."""
-        numbers = {name: float(getattr(self, name)) for name in self.__dataclass_fields__ if name != "noise"}
-        return numbers | {"noise": [float(deviation) for deviation in self.noise]}
+        """The numbers of a single contrast as JSON-ready data."""
+        told = {name: float(getattr(self, name)) for name in ("estimate", "sampling_variance", "df", "kurtosis")}
+        noise = [float(deviation) for deviation in self.noise]
+        return told | {"noise": noise, "arms": [arm.to_dict() for arm in self.arms]}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Contrast:
+        """Read what `to_dict` wrote."""
+        arms = tuple(ArmScore(**arm) for arm in data.get("arms", ()))
+        return Contrast(**data | {"noise": np.asarray(data["noise"], dtype=float), "arms": arms})
 
     @property
     def noise_variance(self) -> Any:
@@ -155,11 +268,82 @@ class Contrast:
         score = stdtrit(self.df, 0.5 + level / 2)
         return self.law.quantile(ndtr(np.minimum(score, 8.0)))
 
+    def excludes(self, value: float, level: float) -> NDArray[np.bool_]:
+        """Whether a value lies outside the interval at a level."""
+        if len(self.arms) == 2:
+            return ~self._accepts(np.asarray(value / self.arms[0].width), level)
+        low, high = self.ends(level)
+        return np.asarray((value < low) | (value > high))
+
+    def shifted(self, effect: float) -> Contrast:
+        """The same measurement of a treatment whose mean is larger by ``effect``."""
+        if len(self.arms) != 2:
+            return replace(self, estimate=self.estimate + effect)
+        control, treatment = self.arms
+        moved = replace(treatment, share=treatment.share + effect / treatment.width)
+        return replace(self, estimate=self.estimate + effect, arms=(control, moved))
+
+    def ends(self, level: float) -> tuple[Array, Array]:
+        """The interval at a level."""
+        if not self.arms:
+            half = self.half_width(level)
+            return np.asarray(self.estimate - half), np.asarray(self.estimate + half)
+        if len(self.arms) == 1:
+            low, high = self.arms[0].ends(level)
+        else:
+            middle, width = self._between, self.arms[0].width
+            low, high = (width * end for end in reached(lambda apart: self._accepts(apart, level), middle, (-1.0, 1.0)))
+        # Noise may take an arm's mean out of the bounds, and the estimate with it: the interval goes along.
+        return np.minimum(low, self.estimate), np.maximum(high, self.estimate)
+
     def pvalue(self, null: float = 0.0) -> Array:
         """Two-sided p-value of the hypothesis that the contrast is ``null``; agrees with the intervals."""
-        from scipy.special import stdtr
+        from scipy.special import ndtr, stdtr
 
-        return np.asarray(2 * stdtr(self.df, -self.law.score(self.estimate - null)))
+        if len(self.arms) != 2:
+            return np.asarray(2 * stdtr(self.df, -self.law.score(self.estimate - null)))
+        square, tails = self._distance(np.asarray(null / self.arms[0].width))
+        low, high = np.zeros(np.shape(square)), np.full(np.shape(square), _MOST_SCORE)
+        for _ in range(_HALVINGS):  # the score whose quantile, with the heavier tails of the noise, is the distance
+            middle = (low + high) / 2
+            short = _quantile(middle, tails) < np.sqrt(square)
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return np.asarray(2 * ndtr(-low))
+
+    @property
+    def _between(self) -> Array:
+        """The difference of the arms' means, between the bounds, in widths of the bounds."""
+        control, treatment = self.arms
+        return np.asarray(treatment.centre - control.centre)
+
+    def _accepts(self, apart: Array, level: float) -> NDArray[np.bool_]:
+        square, tails = self._distance(apart)
+        return np.asarray(np.sqrt(square) <= _quantile(-scipy.special.ndtri((1 - level) / 2), tails))
+
+    def _distance(self, apart: Array) -> tuple[Array, Array]:
+        """The least distance Σ (mᵢ − θᵢ)²/vᵢ(θᵢ) of the measured means from two means that are ``apart``, as a score.
+
+        The variances are those of the tilted populations with these means, so an arm without a yes has no variance of
+        zero; in arms of one size the tilts cancel. Also the excess kurtosis of the noise in the difference there.
+        """
+        control, treatment = self.arms
+        moved = np.asarray(apart - self._between)
+        squares, cumulants = [], []
+        for share in _SHARES:  # of the way that the control goes to meet the treatment
+            thetas = (control.centre - share * moved, treatment.centre + (1 - share) * moved)
+            told = [arm.told(theta) for arm, theta in zip(self.arms, thetas, strict=True)]
+            possible = np.all([(theta >= -1e-12) & (theta <= 1 + 1e-12) for theta in thetas], axis=0)
+            squares.append(np.where(possible, sum(one[0] for one in told), np.inf))
+            variance, fourth = (np.asarray(sum(one[place] for one in told)) for place in (1, 2))
+            cumulants.append(fourth / np.maximum(variance, _TINY) ** 2)
+        best = np.argmin(squares, axis=0)[None]
+        square, tails = (np.take_along_axis(np.asarray(each), best, axis=0)[0] for each in (squares, cumulants))
+        return square, tails
+
+
+def _quantile(score: Any, kurtosis: Array) -> Array:
+    """The quantile of a sum with this excess kurtosis at a normal score, by Cornish and Fisher, on the safe side."""
+    return np.asarray(score + np.maximum(score**3 - 3 * score, 0.0) / 24 * kurtosis)
 
 
 def contrast(arms: list[ArmMean], coefficients: list[float], *, kurtosis: float) -> Contrast:
@@ -171,12 +355,17 @@ def contrast(arms: list[ArmMean], coefficients: list[float], *, kurtosis: float)
     noise_variance = (noise**2).sum(axis=0)
     sampling = positive_part_mean(raw, error)
     df = np.maximum(2 * (sampling + noise_variance) ** 2 / np.maximum(error, 1e-300) ** 2, 3.0)
+    scores = [arm.score for arm in arms] if coefficients in ([1.0], [-1.0, 1.0]) else []
+    # What noise leaves open of the arms' variances is known better of their sum than of each.
+    apart = sum(score.width**2 * score.spread / score.rows for score in scores)
+    factor = np.minimum(sampling / np.maximum(apart, _TINY), 1.0)
     return Contrast(
         estimate=sum(c * arm.estimate for arm, c in pairs),
         sampling_variance=sampling,
         df=np.minimum(df, 1e9),
         noise=noise[noise.reshape(len(noise), -1).max(axis=1) > 0],
         kurtosis=kurtosis,
+        arms=tuple(replace(score, spread=factor * score.spread) for score in scores),
     )
 
 
@@ -221,12 +410,44 @@ def equal_means(arms: Sequence[Contrast], null: MonteCarlo) -> JointTest:
     [False, True]
     """
     rng, size = null.generator(), null.n_resamples
+    scores = [score for one in arms for score in one.arms]
+    if len(scores) == len(arms):
+        return _equal_scores(scores, null, rng)
     variances = np.array([float(one.standard_error) ** 2 for one in arms])
     observed = float(_distance(np.array([float(one.estimate) for one in arms]), variances))
     means = np.stack([one.law.sample(size, rng) for one in arms], axis=-1)
     df = np.array([float(one.df) for one in arms])
     found = _distance(means, variances * rng.chisquare(df, size=(size, len(arms))) / df)
     return JointTest(observed, len(arms) - 1, null.pvalue(observed, found))
+
+
+def _equal_scores(arms: Sequence[ArmScore], null: MonteCarlo, rng: np.random.Generator) -> JointTest:
+    """The test with every arm's variance at the common mean, which no arm without a yes can make small."""
+    low, high = np.clip([min(arm.share for arm in arms), max(arm.share for arm in arms)], 0.0, 1.0).tolist()
+    thetas = np.linspace(low, high, 1025)
+    told = [arm.told(thetas) for arm in arms]
+    squares = np.asarray(sum(one[0] for one in told))
+    best = int(np.argmin(squares))
+    means = [_drawn(arm, float(thetas[best]), null.n_resamples, rng) for arm in arms]
+    found = _distance(np.stack(means, axis=-1), np.array([one[1][best] for one in told]))
+    return JointTest(float(squares[best]), len(arms) - 1, null.pvalue(float(squares[best]), found))
+
+
+def _drawn(arm: ArmScore, theta: float, size: int, rng: np.random.Generator) -> Array:
+    """Errors of an arm's measured mean where θ is the true one: sampling, skewed as the bounds allow, and noise."""
+    places = np.array([1.0]) if arm.public else np.array([0.0, 0.5, 1.0]) - theta
+    noise = NoiseSum(0.0, math.sqrt(arm.noise) * np.abs(places), arm.kurtosis).sample(size, rng)
+    sampling = _skewed(float(arm.sampling_at(np.asarray(theta))), 1 - 2 * theta, size, rng)
+    return np.asarray((sampling + noise) / arm.rows)
+
+
+def _skewed(variance: float, third: float, size: int, rng: np.random.Generator) -> Array:
+    """Sampling errors of a total with this variance, and ``third`` times it as third cumulant: gamma variables."""
+    if variance <= 0 or third == 0:
+        return np.asarray(math.sqrt(max(variance, 0.0)) * rng.standard_normal(size))
+    shape = 4 * variance / third**2  # a gamma variable of shape k has skewness 2/√k
+    side = math.copysign(math.sqrt(variance / shape), third)
+    return np.asarray(side * (rng.gamma(shape, size=size) - shape))
 
 
 def _distance(means: Array, variances: Array) -> Array:

@@ -104,7 +104,7 @@ def _case_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
                 found = simulated_contrast(
                     name, sample, PureDP(budget), bounds=bounds, censor=censor, rng=rng, as_published=True
                 )
-                estimate, half = np.ravel(found.estimate), np.ravel(found.half_width(0.95))
+                below, above = (np.ravel(end) for end in found.ends(0.95))
                 errors = 1000 * np.ravel(found.standard_error)
                 low, middle, high = np.quantile(errors, [0.1, 0.5, 0.9])
                 yield {
@@ -112,11 +112,11 @@ def _case_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
                     "β": censor[1],
                     "method": name,
                     "ε": budget,
-                    "estimate": float(np.median(estimate)),
+                    "estimate": float(np.median(np.ravel(found.estimate))),
                     "SE": float(middle),
                     "SE low": float(low),
                     "SE high": float(high),
-                    "holds 0": float((np.abs(estimate) <= half).mean()),
+                    "holds 0": float(((below <= 0) & (above >= 0)).mean()),
                     "draws": draws,
                 }
 

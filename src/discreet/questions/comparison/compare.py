@@ -15,7 +15,7 @@ from discreet.core.errors import InvalidParameter, NotCertified
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import generator
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
-from discreet.inference.two_sample import Contrast
+from discreet.inference.two_sample import ArmScore, Contrast
 from discreet.questions.comparison.methods import (
     Arms,
     Best,
@@ -116,11 +116,14 @@ class MeanComparison(Readable):
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the difference of means in the populations; simultaneous with the other pairs of its family."""
         checked = requirements.level(level)
-        half = float(self.contrast.half_width(1 - (1 - checked) / self.simultaneous))
-        return Interval(self.estimate - half, self.estimate + half, checked)
+        low, high = self.contrast.ends(1 - (1 - checked) / self.simultaneous)
+        return Interval(float(low), float(high), checked)
 
     def lift(self, level: float = 0.95) -> tuple[float, Interval]:
-        """Relative difference, treatment/control − 1, with Fieller's interval.
+        """Relative difference, treatment/control − 1, with its interval.
+
+        It is made from the intervals of the two means (MOVER for ratios, Donner and Zou 2012), which holds where arms
+        are uneven; by Fieller's theorem where a method gives the difference alone.
 
         Raises
         ------
@@ -131,6 +134,9 @@ class MeanComparison(Readable):
         if self.control is None:
             raise InvalidParameter("method", self.method, "estimates no mean of the control", 'Use method="direct".')
         base, difference = float(self.control.estimate), self.estimate
+        if len(self.contrast.arms) == 2:
+            control, treatment = self.contrast.arms
+            return difference / base, _ratio(treatment, control, checked)
         q = float(self.contrast.half_width(checked)) / self.standard_error
         v_base = float(self.control.standard_error) ** 2
         v_all, v_cross = self.standard_error**2, -v_base  # Cov(treatment − control, control)
@@ -221,10 +227,10 @@ class MeanComparison(Readable):
             raise InvalidParameter("data", data, f"must be a comparison of format {FORMAT}", "Check the file.")
         same = ("method", "release_id", "created", "simulated", "treatment", "noisy", "simultaneous")
         return MeanComparison(
-            contrast=_contrast(data["contrast"]),
+            contrast=Contrast.from_dict(data["contrast"]),
             guarantee=None if data["guarantee"] is None else Guarantee.from_dict(data["guarantee"]),
             protection=Protection.from_dict(data["protection"]),
-            control=None if data["control_mean"] is None else _contrast(data["control_mean"]),
+            control=None if data["control_mean"] is None else Contrast.from_dict(data["control_mean"]),
             against=data["control"],
             notes=tuple(data["notes"]),
             **{name: data[name] for name in same},
@@ -252,8 +258,21 @@ class MeanComparison(Readable):
         return f"Mean of {self.treatment} minus {self.against}"
 
 
-def _contrast(data: dict[str, Any]) -> Contrast:
-    return Contrast(**data | {"noise": np.asarray(data["noise"], dtype=float)})
+def _ratio(top: ArmScore, bottom: ArmScore, level: float) -> Interval:
+    """Interval for the ratio of two means less 1, from an interval for each (Donner and Zou 2012)."""
+    (least, most), (low, high) = top.ends(level), bottom.ends(level)
+    above, below = float(top.estimate), float(bottom.estimate)
+    if low <= 0 or below <= 0:
+        raise InvalidParameter(
+            "level", level, "the control's mean cannot be told from zero", "Lower the level, or use more data."
+        )
+
+    def end(other: float, base: float, side: float) -> float:
+        # The ratio r at which above − r·below lies as far from 0 as the distances of the two ends allow.
+        square = (above * below) ** 2 - other * base * (2 * above - other) * (2 * below - base)
+        return (above * below + side * math.sqrt(max(square, 0.0))) / (base * (2 * below - base))
+
+    return Interval(end(float(least), float(high), -1.0) - 1, end(float(most), float(low), 1.0) - 1, level)
 
 
 FEWEST_PARTITIONS = 100

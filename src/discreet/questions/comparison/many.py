@@ -109,7 +109,7 @@ class ArmComparisons(Readable):
         """Read what `to_dict` wrote."""
         if not isinstance(data, dict) or data.get("discreet") != "arm_comparisons" or "arms" not in data:
             raise InvalidParameter("data", data, "must be comparisons with the means of arms", "Ask again.")
-        arms = tuple(Contrast(**one) for one in data["arms"])
+        arms = tuple(Contrast.from_dict(one) for one in data["arms"])
         return ArmComparisons(tuple(MeanComparison.from_dict(pair) for pair in data["pairs"]), arms)
 
     def sentences(self) -> list[str]:
@@ -288,6 +288,7 @@ def difference(first: Contrast, second: Contrast) -> Contrast:
         df=df,
         noise=[*np.ravel(first.noise), *np.ravel(second.noise)],
         kurtosis=max(first.kurtosis, second.kurtosis),
+        arms=(*second.arms, *first.arms),
     )
 
 

@@ -549,6 +549,7 @@ class Direct(Method):
                 width=arms.width,
                 weight=float(CURVATURE_WEIGHT[statistic.norm]),
                 noise_variance=measured.noise_variance,
+                kurtosis=measured.kurtosis,
             )
             for i in range(len(arms.labels))
         ]

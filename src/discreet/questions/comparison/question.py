@@ -135,12 +135,11 @@ def aware_detection(
 
 def _smallest(runs: Contrast, power: float, level: float) -> float:
     """Smallest shift of all runs with which so many of them exclude 0."""
-    half, away = runs.half_width(level), np.asarray(runs.estimate)
 
     def found(effect: float) -> float:
-        return float(np.mean(np.abs(away + effect) > half))
+        return float(np.mean(runs.shifted(effect).excludes(0.0, level)))
 
-    low, high = 0.0, 2 * float(np.max(half) + np.max(np.abs(away)))
+    low, high = 0.0, 2 * float(np.max(np.abs(runs.ends(level))))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if found(middle) >= power else (middle, high)
@@ -178,7 +177,7 @@ def _simulated(
         arms.append(
             arm_mean(
                 noisy, size=size if public else None, low=low, width=high - low, weight=weight,
-                noise_variance=float(np.max(np.asarray(law.variance))),
+                noise_variance=float(np.max(np.asarray(law.variance))), kurtosis=excess_kurtosis(law),
             )
         )  # fmt: skip
     return arms, law
