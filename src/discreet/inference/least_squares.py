@@ -213,7 +213,7 @@ class LinearMoments(NoisyTotals):
         return [(place - len(self.degrees), degree) for place, degree in enumerate(self.degrees)]
 
     @cached_property
-    def _means(self) -> Array:
+    def means(self) -> Array:
         """Means of the numbers, between 0 and 1, along the last axis."""
         numbers = [Linear(np.zeros(self.cells), one) for one in np.eye(len(self.degrees))]
         return np.clip(np.stack([self.total(self.weights(one)) / self.rows for one in numbers], axis=-1), 0.0, 1.0)
@@ -238,7 +238,7 @@ class LinearMoments(NoisyTotals):
         if degree == 1:
             return _before(np.array([-1.0, 1.0]), -axis - 1)
         if degree == 3 and above:
-            t = self._means[..., axis]
+            t = self.means[..., axis]
             found = np.stack([-np.ones_like(t), t**2, -(t**2) - 2 * t, 2 * t + 1], axis=-1)
             # Repeats come first, then cells and the numbers before this one.
             within = (*found.shape[:-1], *(1,) * (len(self.degrees) + axis + 1), degree + 1)
@@ -419,6 +419,12 @@ class ProductMoments:
         """Number of rows, known or estimated; at least 1."""
         return np.asarray(np.maximum(self._totals[..., 0], 1.0))
 
+    @property
+    def means(self) -> Array:
+        """Means of the numbers, between 0 and 1, along the last axis."""
+        numbers = len(self.coordinates.two_valued)
+        return np.asarray(np.clip((self._totals[..., 1 : numbers + 1] / self.rows[..., None] + 1) / 2, 0.0, 1.0))
+
     def _vector(self, function: Linear) -> Array:
         """A linear function as weights of 1 and of the coordinates: u = (z + 1)/2."""
         labels = function.constants @ self.coordinates.from_cells.T
@@ -462,6 +468,8 @@ class ProductMoments:
 _FURTHEST = 2.0**20
 """An interval that reaches so many standard errors has no end."""
 _ROUNDS, _POINTS, _NEWTON = 4, 33, 12
+_UNSEEN = 6.0
+"""Rows of one kind that are expected, and of which a sample has none with probability e⁻⁶ = 0.25 %."""
 _CAUTION = 0.5
 """How many standard deviations of its noise are added to a measured fourth moment."""
 
@@ -594,14 +602,47 @@ class LeastSquares:
         pull, left = Linear.combined(pulled, self.terms), self._residual(self.coefficients)
         moment = self.moments.weights
         noise = self.moments.noise_along(moment(pull, left), moment(pull, pull) / reach[..., None])
-        sampled = self._squares(pulled, pull, left)
+        sampled, unseen = self._squares(pulled, pull, left), self._unseen(pull, reach)
 
         def spread(off: Array) -> tuple[Array, Array]:
             variance, fourth = noise(off)
             # Tails that are lighter than those of a normal law count as if they were not.
-            return np.maximum(variance, 0.0) + self._sampled * sampled(off / reach), np.maximum(fourth, 0.0)
+            sampling = self._sampled * (sampled(off / reach) + unseen(off))
+            return np.maximum(variance, 0.0) + sampling, np.maximum(fourth, 0.0)
 
         return spread
+
+    def _unseen(self, pull: Linear, reach: Array) -> Callable[[Array], Array]:
+        """Σ(w·z)²e² of outcomes that the sample may not have: those that take the mean to where the truth is off.
+
+        Where a level has no yes among its rows, its residuals say nothing of how far another sample would move. The
+        truth is off by c where the mean of a row's outcome differs by (c/Σ(w·z)²)(w·z): so many outcomes lie at an end
+        of the bounds instead. Of a kind of which six rows are expected, a sample has one (but for e⁻⁶ = 0.25 %).
+        """
+        square = np.maximum(np.asarray(reach), 1e-300)  # Σ(w·z)², since w is the row of the inverse matrix
+        weight, lean = self._weights_of(pull, square)
+        mean = np.clip(self.moments.total(self.moments.weights(self.outcome)) / self.moments.rows, 0.0, 1.0)
+        # Up to the upper end go outcomes of rows with w·z > 0 where the truth is above, and of the others where below.
+        above = (1 + lean) / 2 * (1 - mean) ** 2 + (1 - lean) / 2 * mean**2
+        below = (1 - lean) / 2 * (1 - mean) ** 2 + (1 + lean) / 2 * mean**2
+        most = _UNSEEN * weight**2
+        return lambda off: np.asarray(np.where(off > 0, above, below) * np.minimum(np.abs(off) * weight, most))
+
+    def _weights_of(self, pull: Linear, square: Array) -> tuple[Array, Array]:
+        """The size of |w·z| in the rows that count, Σ|w·z|³ ≤ size·Σ(w·z)², and how far these lean to w·z > 0.
+
+        From measured fourth and third moments; where they were not measured, from the labels, whose cells are known,
+        and for numbers as if they were normal.
+        """
+        rows, largest = self.moments.rows, _reach(pull)
+        usual = np.sqrt(3 * square / rows)
+        if self.squares is not None or isinstance(self.moments, ProductMoments):
+            middle = pull.constants + (pull.slopes * self.moments.means).sum(-1)[..., None]
+            return np.minimum(np.maximum(np.abs(middle).max(-1), usual), largest), np.ones(np.shape(square))
+        fourth = self._cautious(self.moments.weights_above(pull, pull, pull, pull))
+        weight = np.clip(np.sqrt(fourth / square), np.sqrt(square / rows), np.maximum(largest, np.sqrt(square / rows)))
+        third = self.moments.total(self.moments.weights(pull, pull, pull))
+        return weight, np.clip(third / (weight * square), -1.0, 1.0)
 
     def _squares(self, pulled: Array, pull: Linear, left: Linear) -> Callable[[Array], Array]:
         """Σ(w·z)²e² where the residuals are off by a multiple of w·z."""
@@ -696,6 +737,9 @@ class LeastSquares:
         pulled = restrictions @ self._inverse
         fitted = self.coefficients - pulled.T @ np.linalg.solve(pulled @ restrictions.T, off)
         covariance = self._joint(pulled, fitted)
+        for place, row in enumerate(pulled):
+            found = self._unseen(Linear.combined(row, self.terms), row @ restrictions[place])
+            covariance[place, place] += self._sampled * float(found(-off[place]))
         # Off-diagonal moments are measured with noise: at worst nothing but the diagonal is used.
         least = float(np.linalg.eigvalsh(covariance).min())
         if least <= 0:
