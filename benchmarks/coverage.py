@@ -606,15 +606,11 @@ group's number of rows. Figures and tables show the *least* coverage over guaran
 width ratio compares the median width with that of an interval whose variances are all known, for 1,000 rows or more and
 a budget of at least 1. Intervals that ignore the noise cover 50–92 % at ε ≤ 0.5 (liu2019, section 4.2).
 
-Logistic regressions have one to four numbers, of which a number goes with the one before it, and three labels of which
-one has a seventh of the rows; log-odds that change by up to 6 between the bounds; outcomes of 3 %; and outcomes that a
-number or a label separates, whose coefficient only an interval without an end holds. The least covered coefficient
-counts. Where the noise leaves nothing to conclude from, the interval reaches from −∞ to ∞ and counts as one that holds:
-`nothing_said` in the results is the share of such releases.
-
-Differences of pairs are normal, shifted, tied, mostly zero, heavy-tailed, skewed or in two clusters; positive in 97 %
-of rows or in all; or negative in 1 row of 10 to 1,000, by little or by much. Both intervals are counted, for the noise
-and for the population, and the less covered one is shown.
+Logistic regressions have one to four numbers and three labels, outcomes of 3 %, and outcomes that a number or a label
+separates. The least covered coefficient counts. Where the noise leaves nothing to conclude from, the interval reaches
+from −∞ to ∞ and counts as one that covers: `nothing_said` in the results is the proportion of such releases. Of
+differences of pairs both intervals are counted, and the less covered one is shown. Uneven arms have 10 or 100 times as
+many units in the control as in the treatment.
 
 One setting lies below 93.5 % by more than chance explains: a noise-aware comparison of two arms of 50,000 units in 200
 partitions, of which one unit in 1,000 spends. Most partitions then hold nobody who spends, and their means are far from
