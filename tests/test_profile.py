@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -585,3 +586,32 @@ def test_bounds_of_twenty_census_columns(n, spent, held, times, span, right):
 
     _, results = repeated(n, spent, repeats=40, held=held, times=times, span=span)
     assert results.all(axis=2).sum(1).mean() >= right
+
+
+# ---- few rows -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_too_few_rows_tell_nothing_wrong(seed: int, tmp_path: Path) -> None:
+    """545 people and 11 columns at ε = 1: what noise hides is not known, and the plan keeps most of the budget."""
+    rng = np.random.default_rng(seed)
+    columns = {"year": rng.integers(1950, 2016, 545), "sex": rng.integers(1, 3, 545), "kids": rng.integers(0, 3, 545)}
+    columns |= {f"q{place}": rng.integers(1, 6, 545) for place in range(8)}
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    found = run_profile(plan_profile(tmp_path / "people.csv", PureDP(1.0)))
+    for one in found.profile.columns.values():
+        values = [quartile.value for quartile in one.quartiles]
+        assert values == sorted(values)
+        assert all(one.low <= value <= one.high for value in values)
+        if one.held is not None and one.held.interval.low < 0.5:
+            assert one.declared() is None
+            assert "how much it holds is not known" in one.words()
+    plan = tomllib.loads(found.plan_text())
+    assert plan["release"][0]["epsilon"] == pytest.approx(0.1)
+
+
+def test_a_profile_of_some_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "d.csv").write_text("age,pay\n" + "30,100\n" * 300)
+    main(["profile", str(tmp_path / "d.csv"), "--epsilon", "5", "--yes", "--columns", "age", "--json"])
+    assert json.loads(capsys.readouterr().out)["profile"]["columns"] == ["age"]

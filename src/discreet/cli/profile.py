@@ -21,6 +21,7 @@ def profile(
     delta: float | None = None,
     budget: float | None = None,
     unit: str | None = None,
+    columns: tuple[str, ...] = (),
     codes: tuple[str, ...] = (),
     proportion: float = 0.95,
     order: str = "ymd",
@@ -52,6 +53,8 @@ def profile(
         default.
     unit
         The id column, where several rows can belong to one person.
+    columns
+        A column to profile, where not all are wanted: fewer columns have less noise each. Repeat it for further ones.
     codes
         A column of codes that look like numbers, such as 00501: left alone, and written into the plan as labels.
         Repeat it for further columns.
@@ -96,6 +99,7 @@ def profile(
         file,
         kind(**given),
         schema=Schema(columns={name: PrivateLabels() for name in codes}, unit=PrivacyUnit(unit)),
+        columns=columns,
         proportion=proportion,
         order=order,  # type: ignore[arg-type]  # the question refuses other words
         ledger=ledger,

@@ -200,8 +200,9 @@ class Codebook(Tidy):
         declared = self.declared()
         for name in dict.fromkeys([*self.schema.columns, *self.profile.names]):
             lines += ["", *self._column_lines(name, declared.get(name))]
-        left = (f"{name} = {value!r}" for name, value in self.remaining.parameters().items())
-        lines += ["", "[[release]]", 'name = "rows"', 'ask = "count"', *left]
+        part = self.remaining.split([_FIRST_COUNT, 1 - _FIRST_COUNT])[0]
+        cost = (f"{name} = {value!r}" for name, value in part.parameters().items())
+        lines += ["", "[[release]]", 'name = "rows"', 'ask = "count"', *cost]
         return "\n".join(lines) + "\n"
 
     def _ledger_lines(self, folder: str | Path) -> list[str]:
@@ -258,6 +259,8 @@ def _text(value: Any) -> str:
     return printable(json.dumps(value, ensure_ascii=False))
 
 
+_FIRST_COUNT = 0.1
+"""Part of what is left that the first release of a plan may cost."""
 _DATES = {"ymd": "2024-01-31", "dmy": "31.01.2024", "mdy": "01/31/2024"}
 _LABELS = 0.2
 """Part of an (ε, δ) that is kept for lists of common labels."""

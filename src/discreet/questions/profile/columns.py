@@ -721,6 +721,8 @@ _MARKED = 10_000
 """Numbers from here on get marks between thousands: 1984 may be a year."""
 _PER_LABEL = 10
 """Units per distinct value from which text is a label."""
+_HALF = 0.5
+"""Bounds that may hold less are not offered as a declaration."""
 
 
 def percent(proportion: float) -> str:
@@ -855,10 +857,17 @@ class ColumnProfile:
     distinct: ProfiledNumber | None = None
     histogram: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
 
+    @property
+    def reliable(self) -> bool:
+        """Whether the bounds are known to hold half of the values at least."""
+        return self.held is not None and float(self.held.interval.low) >= _HALF
+
     def declared(self) -> Column | None:
         """The column's declaration for a schema; None where nothing was found."""
         if self.low is None or self.high is None:
             return PrivateLabels() if self.kind == "label" else None
+        if not self.reliable:
+            return None
         if self.kind == "date":
             return Dates(_day(self.low), _day(self.high))
         largest = max(abs(self.low), abs(self.high))
@@ -895,9 +904,10 @@ class ColumnProfile:
         parts = [self.kind]
         if self.low is not None and self.high is not None and self.held is not None:
             least = min(max(float(self.held.interval.low), 0.0), 1.0)
-            parts.append(f"{self.range_words()} holds {percent(self.held.value)} (at least {percent(least)})")
-        if self.quartiles:
-            parts.append(f"quartiles {', '.join(map(self.shown_about, self.quartiles))}")
+            known = f" holds {percent(self.held.value)} (at least {percent(least)})"
+            parts.append(f"{self.range_words()}{known if self.reliable else ': how much it holds is not known'}")
+            told = ", ".join(map(self.shown_about, self.quartiles))
+            parts.append(f"quartiles {told}" if told else "quartiles not known")
         if self.distinct is not None:
             ends = self.distinct.interval
             parts.append(f"{self.distinct.value:,.0f} distinct ({ends.low:,.0f} to {ends.high:,.0f})")
@@ -941,7 +951,8 @@ def summarised(
     high = chosen.high - 1 if found.whole else chosen.high
     low, high = tidy_bounds(chosen.low, max(high, chosen.low + (1 if found.whole else 0)), whole=found.whole)
     grids = [last] if found.first is None else [last, found.first]
-    quartiles = tuple(_quartile(_closest(grids, q, level), level, found.whole) for q in QUARTILES)
+    each = [_quartile(_closest(grids, q, level), level, found.whole) for q in QUARTILES]
+    quartiles = _in_order(each, low, high, level)
     return ColumnProfile(
         name=name,
         kind=found.kind,
@@ -976,6 +987,18 @@ def _quartile(found: Sequence[float], level: float, whole: bool) -> ProfiledNumb
     value, low, high = found
     value, high = (math.floor(value), high - 1) if whole else (value, high)
     return ProfiledNumber(float(value), Interval(min(low, value), max(high, value), level))
+
+
+def _in_order(each: Sequence[ProfiledNumber], low: float, high: float, level: float) -> tuple[ProfiledNumber, ...]:
+    """Quartiles in their order and inside the bounds; none where one of them could be anywhere between the bounds."""
+    values = sorted(min(max(one.value, low), high) for one in each)
+    ends = [sorted(float(getattr(one.interval, end)) for one in each) for end in ("low", "high")]
+    if any(least <= low and most >= high for least, most in zip(*ends, strict=True)) and low < high:
+        return ()
+    return tuple(
+        ProfiledNumber(value, Interval(min(least, value), max(most, value), level))
+        for value, least, most in zip(values, *ends, strict=True)
+    )
 
 
 def _day(count: float) -> date:
