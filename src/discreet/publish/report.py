@@ -226,7 +226,10 @@ def _compared(words: str, readings: Sequence[ReadingFacts]) -> str:
             for name, estimate, interval in each
         )
         return f"{words[:1].upper()}{words[1:]}{f', with {kind} intervals' if kind else ''}: {told}."
-    least, most = (function(readings, key=lambda one: one["estimate"]) for function in (min, max))
+    known = _reliable(readings)
+    if len(known) < 2:
+        return f"Nothing can be said of how the {words} differs: noise and sampling hide it."
+    least, most = (function(known, key=lambda one: one["estimate"]) for function in (min, max))
     told = (
         f"The {words} ranges from {_words(least, None)[0]} ({_name(least)}) to {_words(most, None)[0]} ({_name(most)})"
     )
@@ -242,8 +245,13 @@ def _name(reading: ReadingFacts) -> str:
     return ", ".join(others) if others and "probability" in reading["labels"] else str(reading["label"])
 
 
+def _reliable(readings: Sequence[ReadingFacts]) -> list[ReadingFacts]:
+    """Numbers that may be put in an order: an extreme one that noise made is no range."""
+    return [reading for reading in readings if reliability(reading) != "unreliable"]
+
+
 def _unreliable(readings: Sequence[ReadingFacts]) -> list[str]:
-    marked = sum(reliability(reading) == "unreliable" for reading in readings)
+    marked = len(readings) - len(_reliable(readings))
     if not marked:
         return []
     return [f"{marked:,} of {len(readings):,} numbers are unreliable: their standard error exceeds a third of them."]
@@ -262,7 +270,10 @@ def _of_margins(words: str, readings: Sequence[ReadingFacts]) -> list[str]:
 
 
 def _range(column: str, readings: Sequence[ReadingFacts]) -> str:
-    least, most = (function(readings, key=lambda one: one["estimate"]) for function in (min, max))
+    known = _reliable(readings)
+    if len(known) < 2:
+        return f"By {column}: nothing can be said of how the numbers differ."
+    least, most = (function(known, key=lambda one: one["estimate"]) for function in (min, max))
     return f"By {column}: from {_words(least, None)[0]} ({_name(least)}) to {_words(most, None)[0]} ({_name(most)})."
 
 

@@ -117,12 +117,18 @@ class ArmComparisons(Readable):
         said = []
         for one in self.pairs:
             difference, _, interval = reading_words(one.readings()[0].to_dict())
-            way = "above" if one.estimate >= 0 else "below"
-            found = "The difference is significant" if one.pvalue <= 0.05 else "No difference was found"
-            said.append(
-                f"The mean of {one.treatment} is {way} that of {one.against}: the difference is {difference} "
-                f"({interval}; {pvalue_equation(one.pvalue)}). {found} at the 5 % level."
-            )
+            told = f"({interval}; {pvalue_equation(one.pvalue)})"
+            if one.pvalue <= 0.05:
+                way = "above" if one.estimate >= 0 else "below"
+                said.append(
+                    f"The mean of {one.treatment} is {way} that of {one.against}: the difference is {difference} "
+                    f"{told}. The difference is significant at the 5 % level."
+                )
+            else:
+                said.append(
+                    f"No difference between the means of {one.treatment} and {one.against} was found at the 5 % level: "
+                    f"it is estimated at {difference} {told}."
+                )
         return [*said, self._together(), self.correction()]
 
     def _together(self) -> str:
