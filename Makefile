@@ -6,7 +6,7 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10 --timeout 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install test matrix lint audit deep demo studio bench reproduce claims docs pictures lock clean
+.PHONY: help install test check matrix lint audit deep demo studio bench reproduce claims docs pictures lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test: export OPENBLAS_NUM_THREADS = 1 # two workers share two cores, and sums co
 test: lint ## Check style, types and imports; run every test and doctest
 	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadgroup -m "not deep and not optimised" $(PYTEST_ARGS)
 	$(BIN)/pytest -n auto --maxprocesses 8 -m optimised tests # the privacy tests again, under python -O
+
+check: export OPENBLAS_NUM_THREADS = 1
+check: lint ## The same without slow tests, Spark and servers: while you work
+	$(BIN)/pytest -n auto --maxprocesses 8 --dist loadgroup --quick -m "not deep and not optimised" $(PYTEST_ARGS)
 
 matrix: ## Run every test on every Python >= 3.11 found, with locked and newest dependencies, -O, other locales
 	$(PYTHON) tests/matrix.py $(PYTEST_ARGS)

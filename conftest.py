@@ -15,6 +15,7 @@ import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,15 @@ OTHER_NOISE = os.environ.get("OTHER_NOISE", "")
 """Any text here gives every test another seed, to find those that pass with their own one only."""
 
 
+SLOW = Path(__file__).parent / "tests" / "slow.txt"
+"""Tests that take half a second or more, by name; ``pytest --durations=0`` tells them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--quick`` leaves out slow tests, Spark and servers: what `make check` runs."""
+    parser.addoption("--quick", action="store_true", help="leave out slow tests, Spark and servers")
+
+
 def rate(item: pytest.Item) -> float | None:
     """The stated rate at which a test fails although nothing is wrong; None for a test on reproducible noise."""
     marker = item.get_closest_marker("false_failure")
@@ -37,8 +47,14 @@ def rate(item: pytest.Item) -> float | None:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run tests of Spark on one worker, which starts it once; skip them, in words, where it is not installed."""
+    if config.getoption("--quick"):
+        slow = set(SLOW.read_text(encoding="utf-8").split("\n"))
+        out = [one for one in items if one.nodeid.split("[")[0] in slow or one.get_closest_marker("spark")]
+        left_out = set(out)
+        items[:] = [one for one in items if one not in left_out]
+        config.hook.pytest_deselected(items=out)
     missing = importlib.util.find_spec("pyspark") is None
     for item in items:
         if item.get_closest_marker("spark"):
