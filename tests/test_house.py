@@ -216,23 +216,23 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 211,
-    "code lines": 55_800,
-    "classes": 575,
+    "code lines": 56_080,
+    "classes": 576,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_950,
-    "imports, per mille of the code": 86,
+    "core: code lines": 5_970,
+    "imports, per mille of the code": 85,
     "own classes in the longest MRO of a release": 8,
     "facade: code lines": 100,
-    "code lines for each comment": 28,
+    "code lines for each comment": 27,
     "mean: files": 32,
-    "mean: lines": 1_095,
+    "mean: lines": 1_100,
     "mean: calls from room to room": 82,
     "regression: files": 38,
     "regression: lines": 1_425,
     "regression: calls from room to room": 319,
     "run: files": 63,
-    "run: lines": 4_090,
+    "run: lines": 4_100,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

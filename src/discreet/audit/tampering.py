@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
@@ -320,7 +320,7 @@ def _asked_of_a_server() -> Iterator[Compared]:
 
     def prepared(lasting: bool) -> None:
         def execute(text: str, given: tuple[str, ...] = ()) -> Any:
-            asked.update(zip(given[:1], given[1:], strict=True))
+            asked.update(pairwise(given))
             return SimpleNamespace(fetchone=lambda: (lasting,))
 
         journal: Any = object.__new__(PostgresJournal)
