@@ -216,12 +216,12 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 211,
-    "code lines": 56_080,
+    "code lines": 55_820,
     "classes": 576,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_970,
-    "imports, per mille of the code": 85,
+    "imports, per mille of the code": 86,
     "own classes in the longest MRO of a release": 8,
     "facade: code lines": 100,
     "code lines for each comment": 27,

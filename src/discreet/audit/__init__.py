@@ -6,19 +6,11 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
-    "audit_draws": "statistical",
-    "audit_exactly": "exact_losses",
-    "audit_choices": "exact_losses",
-    "audit_laws": "exact_losses",
-    "audit_exhaustively": "exact_losses",
-    "audit_hostile": "hostile",
-    "audit_pair": "statistical",
-    "audit_repetition": "statistical",
-    "audit_replay": "replay",
-    "audit_spending": "tampering",
-    "audit_timing": "statistical",
-    "run_audit": "run",
-}
+    "audit_draws": "statistical", "audit_exactly": "exact_losses", "audit_choices": "exact_losses",
+    "audit_laws": "exact_losses", "audit_exhaustively": "exact_losses", "audit_hostile": "hostile",
+    "audit_pair": "statistical", "audit_repetition": "statistical", "audit_replay": "replay",
+    "audit_spending": "tampering", "audit_timing": "statistical", "run_audit": "run",
+}  # fmt: skip
 
 __all__ = [*_PUBLIC]
 

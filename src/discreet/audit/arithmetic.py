@@ -87,14 +87,9 @@ def printed_ball(number: float) -> arb:
 
 def _some_fractions(rng: np.random.Generator) -> Iterator[Fraction]:
     yield from (
-        Fraction(0),
-        Fraction(1),
-        Fraction(1, 10),
-        Fraction(3, 10),
-        Fraction(1, 3),
-        Fraction(2) ** -1074,
+        Fraction(0), Fraction(1), Fraction(1, 10), Fraction(3, 10), Fraction(1, 3), Fraction(2) ** -1074,
         Fraction(10) ** 300,
-    )
+    )  # fmt: skip
     for _ in range(150):
         size = Fraction(10) ** int(rng.integers(-40, 40))
         yield Fraction(int(rng.integers(1, 2**62)), int(rng.integers(1, 2**62))) * size
@@ -157,15 +152,8 @@ def _searches(rng: np.random.Generator) -> Iterator[Compared]:
 
 def _grids(rng: np.random.Generator) -> Iterator[Compared]:
     cases: list[tuple[float, float]] = [
-        (0.0, 1.0),
-        (-3.0, -1.0),
-        (0.1, 0.7),
-        (-1e9, 3.0),
-        (1e6, 1e6 + 1),
-        (0.0, 3e5),
-        (-0.3, 1e-4),
-        (0.0, 1e-300),
-    ]
+        (0.0, 1.0), (-3.0, -1.0), (0.1, 0.7), (-1e9, 3.0), (1e6, 1e6 + 1), (0.0, 3e5), (-0.3, 1e-4), (0.0, 1e-300),
+    ]  # fmt: skip
     for low, high in cases:
         for step in (None, 2.0 ** math.floor(math.log2(high - low) - 3)):
             grid = Grid(bounds=(low, high), step=step)
@@ -371,13 +359,8 @@ def _order_bound(rho: float, epsilon: float, order: float) -> arb:
 def _inverses() -> Iterator[Compared]:
     """ε at δ is enough, and nothing noticeably smaller is."""
     every: list[Guarantee] = [
-        PureDP(1.3),
-        ApproxDP(1.3, 1e-3),
-        ZeroConcentratedDP(0.7),
-        GaussianDP(0.7),
-        GaussianDP(9.0),
-        PureDP(40.0),
-    ]
+        PureDP(1.3), ApproxDP(1.3, 1e-3), ZeroConcentratedDP(0.7), GaussianDP(0.7), GaussianDP(9.0), PureDP(40.0),
+    ]  # fmt: skip
     for guarantee, delta in product(every, (0.4, 0.01, 1e-3, 1e-6, 1e-12)):
         found = float(guarantee.epsilon_at(delta))
         if math.isinf(found):

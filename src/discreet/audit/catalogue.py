@@ -489,18 +489,9 @@ def as_table(table: dict[str, list[Any]]) -> Any:
 def cases() -> list[Case]:
     """Every case."""
     return [
-        *_scalars(),
-        *_vectors(),
-        *_tables(),
-        *_structured(),
-        *choice_cases(),
-        *group_cases(),
-        *quantile_cases(),
-        *omission_cases(),
-        pipeline_case(),
-        *model_cases(),
-        session_case(),
-    ]
+        *_scalars(), *_vectors(), *_tables(), *_structured(), *choice_cases(), *group_cases(), *quantile_cases(),
+        *omission_cases(), pipeline_case(), *model_cases(), session_case(),
+    ]  # fmt: skip
 
 
 # ---- one number ---------------------------------------------------------------------------------------------------
@@ -644,15 +635,12 @@ def _tables() -> Iterator[Case]:
         "James-Stein towards zero": JamesSteinGaussian(scale=scale, towards="zero"),
         "James-Stein towards the mean": JamesSteinGaussian(scale=scale),
         "James-Stein, rank-deficient": JamesSteinGaussian(scale=scale, rank_deficient=True),
-        "James-Stein under two public totals": JamesSteinGaussian(
-            scale=scale, rank_deficient=True, constraints=((1, 1, 0, 0, 0), (0, 0, 1, 1, 1)), values=(8, 8)
-        ),
-        "clipped Gaussian": Clipped(mechanism=Gaussian(scale)),
+        "James-Stein under two public totals": JamesSteinGaussian(scale=scale, rank_deficient=True, constraints=((1,
+        1, 0, 0, 0), (0, 0, 1, 1, 1)), values=(8, 8)), "clipped Gaussian": Clipped(mechanism=Gaussian(scale)),
         "Gaussian truncated to a rectangle": Clipped(mechanism=Gaussian(scale), clip="box", box=((0, 5),)),
-        "Gaussian on the simplex, whole numbers": Clipped(
-            mechanism=Gaussian(scale), clip="simplex", rank_deficient=True, integers=True
-        ),
-    }
+        "Gaussian on the simplex, whole numbers": Clipped(mechanism=Gaussian(scale), clip="simplex",
+        rank_deficient=True, integers=True),
+    }  # fmt: skip
     for name, mechanism in tables.items():
         yield Case(
             name,
@@ -735,15 +723,9 @@ def _covariance() -> Case:
         return loss_audit(1.0, found, (), ())
 
     return Case(
-        "bounded covariance matrix",
-        PureDP(1.0),
-        one_by_one(mechanism, here),
-        one_by_one(mechanism, there),
-        exact,
-        tight=False,
-        slow=True,
-        deep_only=True,
-    )
+        "bounded covariance matrix", PureDP(1.0), one_by_one(mechanism, here), one_by_one(mechanism, there), exact,
+        tight=False, slow=True, deep_only=True,
+    )  # fmt: skip
 
 
 # ---- Shapes: every mechanism of several numbers, for every way in which a sensitivity can be stated.

@@ -66,16 +66,8 @@ def audit_declarations() -> Audit:
     True
     """
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
-        _numbers,
-        _columns,
-        _units,
-        _limits,
-        _steps,
-        _exactness,
-        _sources,
-        _gaps,
-        _keeping,
-    )
+        _numbers, _columns, _units, _limits, _steps, _exactness, _sources, _gaps, _keeping,
+    )  # fmt: skip
     return recomputed("Declarations", parts)
 
 
@@ -95,16 +87,13 @@ def _numbers() -> Iterator[Compared]:
     """Requirements on parameters."""
     rules: dict[Callable[..., Any], tuple[tuple[Any, ...], tuple[Any, ...]]] = {
         requirements.finite: ((0, -1.5, Fraction(1, 3)), (math.nan, math.inf, "1", None, True, 10**400)),
-        requirements.positive: ((1e-300, 1), (0, -1, math.nan, math.inf)),
-        requirements.non_negative: ((0, 1e-300), (-1e-300, math.nan, math.inf)),
-        requirements.probability: ((0, 0.5, math.nextafter(1, 0)), (1, -1e-9, 1.1, math.nan)),
-        requirements.positive_integer: ((1, 2**53), (0, -1, 1.0, True, 2**53 + 1)),
+        requirements.positive: ((1e-300, 1), (0, -1, math.nan, math.inf)), requirements.non_negative: ((0, 1e-300),
+        (-1e-300, math.nan, math.inf)), requirements.probability: ((0, 0.5, math.nextafter(1, 0)), (1, -1e-9, 1.1,
+        math.nan)), requirements.positive_integer: ((1, 2**53), (0, -1, 1.0, True, 2**53 + 1)),
         requirements.rational: ((1, 0.5, Fraction(1, 3)), (True, math.nan, math.inf, "1")),
-        requirements.ordered_bounds: (
-            ((0, 1), (0, math.inf), (-math.inf, 0)),
-            ((1, 1), (1, 0), (0,), "01", (math.nan, 1), (-math.inf, math.inf), (0, 1, 2)),
-        ),
-    }
+        requirements.ordered_bounds: (((0, 1), (0, math.inf), (-math.inf, 0)), ((1, 1), (1, 0), (0,), "01", (math.nan,
+        1), (-math.inf, math.inf), (0, 1, 2))),
+    }  # fmt: skip
     for rule, (yes, no) in rules.items():
         yield from _both(rule.__name__, *(tuple(partial(rule, "x", one) for one in some) for some in (yes, no)))
     yield from _both(
@@ -196,36 +185,20 @@ def _units() -> Iterator[Compared]:
         (partial(_Unit, ""), partial(_Unit, "  "), partial(_Unit, 3)),
     )
     yield from _both(
-        "a privacy unit",
-        (partial(_PrivacyUnit, "u", one), partial(_PrivacyUnit, "u", nulls="refuse"), PrivacyUnit),
-        (
-            partial(_PrivacyUnit, ""),
-            partial(_PrivacyUnit, contribution=one),
-            partial(_PrivacyUnit, "u", nulls="keep"),
-            partial(_PrivacyUnit, 3),
-        ),
-    )
+        "a privacy unit", (partial(_PrivacyUnit, "u", one), partial(_PrivacyUnit, "u", nulls="refuse"), PrivacyUnit),
+        (partial(_PrivacyUnit, ""), partial(_PrivacyUnit, contribution=one), partial(_PrivacyUnit, "u", nulls="keep"),
+        partial(_PrivacyUnit, 3)),
+    )  # fmt: skip
     x = {"x": _Bounds(0, 1, grid=1)}
     yield from _both(
-        "a schema",
-        (
-            partial(_Schema, columns=x),
-            partial(_Schema, columns=x, neighbours=REPLACED, size=5),
-            partial(_Schema, columns={}, unit=_PrivacyUnit("u", one)),
-        ),
-        (
-            partial(_Schema, columns={"x": "number"}),
-            partial(_Schema, columns={"u": _Categories(["a"])}, unit=_PrivacyUnit("u")),
-            partial(_Schema, columns=x, size=5),
-            partial(_Schema, columns=x, neighbours=REPLACED),
-            partial(_Schema, columns=x, neighbours=REPLACED, size=0),
-            partial(_Schema(columns={}).column, "x"),
-            partial(_Schema(columns=x).categories, "x"),
-            partial(_Schema(columns={"a": _Categories(["a"])}).bounds, "a"),
-            partial(_Schema(columns={}).contribution, one),
-            partial(_Schema(columns={}, unit=_PrivacyUnit("u")).contribution),
-        ),
-    )
+        "a schema", (partial(_Schema, columns=x), partial(_Schema, columns=x, neighbours=REPLACED, size=5),
+        partial(_Schema, columns={}, unit=_PrivacyUnit("u", one))), (partial(_Schema, columns={"x": "number"}),
+        partial(_Schema, columns={"u": _Categories(["a"])}, unit=_PrivacyUnit("u")), partial(_Schema, columns=x,
+        size=5), partial(_Schema, columns=x, neighbours=REPLACED), partial(_Schema, columns=x, neighbours=REPLACED,
+        size=0), partial(_Schema(columns={}).column, "x"), partial(_Schema(columns=x).categories, "x"),
+        partial(_Schema(columns={"a": _Categories(["a"])}).bounds, "a"), partial(_Schema(columns={}).contribution,
+        one), partial(_Schema(columns={}, unit=_PrivacyUnit("u")).contribution)),
+    )  # fmt: skip
     yield "what is public", Protection(neighbours=REPLACED).public == (Fact.SIZE,) and Protection().public == ()
     yield "a size under add and remove", refused(lambda: Protection(public=[Fact.SIZE]))
     yield (
@@ -237,19 +210,11 @@ def _units() -> Iterator[Compared]:
 
 def _limits() -> Iterator[Compared]:
     yield from _both(
-        "limits",
-        (partial(_Contribution, rows=1), partial(_Contribution, groups=1, rows=1), partial(_Contribution, total=1)),
-        (
-            Contribution,
-            partial(_Contribution, rows=0),
-            partial(_Contribution, rows=True),
-            partial(_Contribution, rows=1, total=1),
-            partial(_Contribution, groups=1, total=1),
-            partial(_Contribution, groups=1),
-            partial(_Contribution, groups=0, rows=1),
-            partial(_Contribution, total=0),
-        ),
-    )
+        "limits", (partial(_Contribution, rows=1), partial(_Contribution, groups=1, rows=1), partial(_Contribution,
+        total=1)), (Contribution, partial(_Contribution, rows=0), partial(_Contribution, rows=True),
+        partial(_Contribution, rows=1, total=1), partial(_Contribution, groups=1, total=1), partial(_Contribution,
+        groups=1), partial(_Contribution, groups=0, rows=1), partial(_Contribution, total=0)),
+    )  # fmt: skip
     for limits, wanted in (
         (_Contribution(groups=2, rows=3), (2, 6, 3)),
         (_Contribution(rows=3), (12, 36, 3)),

@@ -390,13 +390,9 @@ def _chosen(kind: Any, law: Callable[[Sequence[int], arb], Masses]) -> Callable[
 
 
 _CHECKS: dict[str, Callable[[float, float, float, _Tally], Iterator[str]]] = {
-    "laplace": _laplace,
-    "bounded": _bounded,
-    "inflated": _inflated,
-    "gaussian": _gaussian,
-    "exponential": _chosen(ExponentialMechanism, _softmax),
-    "permute_and_flip": _chosen(PermuteAndFlip, _flipped),
-}
+    "laplace": _laplace, "bounded": _bounded, "inflated": _inflated, "gaussian": _gaussian,
+    "exponential": _chosen(ExponentialMechanism, _softmax), "permute_and_flip": _chosen(PermuteAndFlip, _flipped),
+}  # fmt: skip
 
 
 # ---- Sweep: many random pairs of neighbours, and how often the auditor itself is right.

@@ -36,18 +36,14 @@ def hostile_calls() -> dict[str, Call]:
 
 def _guarantees() -> dict[str, Call]:
     return {
-        "PureDP": (d.PureDP, {"epsilon": 1.0}),
-        "ApproxDP": (d.ApproxDP, {"epsilon": 1.0, "delta": 1e-6}),
-        "ZeroConcentratedDP": (d.ZeroConcentratedDP, {"rho": 0.5}),
-        "GaussianDP": (d.GaussianDP, {"mu": 1.0}),
-        "delta_at": (d.GaussianDP(1.0).delta_at, {"epsilon": 1.0}),
-        "epsilon_at": (d.GaussianDP(1.0).epsilon_at, {"delta": 0.1}),
-        "Sensitivity": (d.Sensitivity, {"l1": 2.0, "l2": 1.0, "dimension": 3}),
-        "Sensitivity of moves": (d.Sensitivity, {"moves": (1.0,)}),
-        "Sensitivity of coordinates": (d.Sensitivity, {"coordinates": (1.0, 2.0)}),
-        "poisson_sampling": (poisson_sampling, {"guarantee": d.PureDP(1.0), "rate": 0.5}),
-        "outlier_suppression": (outlier_suppression, {"guarantee": d.PureDP(1.0), "m": 0.2, "M": 0.5}),
-    }
+        "PureDP": (d.PureDP, {"epsilon": 1.0}), "ApproxDP": (d.ApproxDP, {"epsilon": 1.0, "delta": 1e-6}),
+        "ZeroConcentratedDP": (d.ZeroConcentratedDP, {"rho": 0.5}), "GaussianDP": (d.GaussianDP, {"mu": 1.0}),
+        "delta_at": (d.GaussianDP(1.0).delta_at, {"epsilon": 1.0}), "epsilon_at": (d.GaussianDP(1.0).epsilon_at,
+        {"delta": 0.1}), "Sensitivity": (d.Sensitivity, {"l1": 2.0, "l2": 1.0, "dimension": 3}),
+        "Sensitivity of moves": (d.Sensitivity, {"moves": (1.0,)}), "Sensitivity of coordinates": (d.Sensitivity,
+        {"coordinates": (1.0, 2.0)}), "poisson_sampling": (poisson_sampling, {"guarantee": d.PureDP(1.0),
+        "rate": 0.5}), "outlier_suppression": (outlier_suppression, {"guarantee": d.PureDP(1.0), "m": 0.2, "M": 0.5}),
+    }  # fmt: skip
 
 
 def _own(made: Any, spelt_out: bool = True) -> dict[str, Any]:
@@ -347,12 +343,8 @@ def _fits() -> dict[str, Call]:
 
 def _comparisons() -> dict[str, Call]:
     arm: dict[str, Any] = {
-        "bounds": (0, 1),
-        "guarantee": ONE,
-        "partitions": None,
-        "censor": (0.1, 0.1),
-        "arm": "public",
-    }
+        "bounds": (0, 1), "guarantee": ONE, "partitions": None, "censor": (0.1, 0.1), "arm": "public",
+    }  # fmt: skip
     shared = {**arm, "neighbours": d.Neighbours.REPLACE_ONE}
     first, second = [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]
     own = {"method": "direct", "unit": ROW, "spread": None, "partition_labels": None}

@@ -71,12 +71,9 @@ def audit_identities() -> Audit:
 # ---- one session, and one for each question --------------------------------------------------------------------------
 
 _COLUMNS: dict[str, Any] = {
-    "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"),
-    "half": Categories(["L", "R"], nulls="=L", unknown="=L"),
-    "x": Bounds(0, 2, grid=1),
-    "y": Bounds(-1, 1, grid=0.5, nulls=0),
-    "city": PrivateLabels(),
-}
+    "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"), "half": Categories(["L", "R"], nulls="=L",
+    unknown="=L"), "x": Bounds(0, 2, grid=1), "y": Bounds(-1, 1, grid=0.5, nulls=0), "city": PrivateLabels(),
+}  # fmt: skip
 _LIMITS = Contribution(groups=1, rows=2)
 """Those of running totals, so that questions about the same rows meet them in a session."""
 
@@ -298,52 +295,23 @@ def _narrower(schema: Schema, condition: str) -> Schema | None:
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 _FULL = Schema(
-    columns={
-        "arm": Categories(["A", "B"], missing=["n/a"], aliases={"a": "A"}),
-        "x": Bounds(0, 4, grid=1, missing=[-9]),
-        "day": Dates("2024-01-01", "2024-12-31"),
-        "band": Bands(edges=[0, 2, 4], value=Formula("x")),
-        "gap": Bounds(-4, 4, grid=1, value=Formula("x - 1")),
-        "city": PrivateLabels(),
-        "free": PrivateBounds(0, 8, grid=1),
-    },
-    unit=PrivacyUnit("person", contribution=Contribution(groups=2, rows=2)),
-    where=Formula("x >= 1"),
-    related={
-        "visits": Related(
-            id="who", rows=2, columns={"cost": Bounds(0, 2, grid=1)}, where=Formula("cost >= 1"), counted="visits"
-        )
-    },
-)
+    columns={"arm": Categories(["A", "B"], missing=["n/a"], aliases={"a": "A"}), "x": Bounds(0, 4, grid=1,
+    missing=[-9]), "day": Dates("2024-01-01", "2024-12-31"), "band": Bands(edges=[0, 2, 4], value=Formula("x")),
+    "gap": Bounds(-4, 4, grid=1, value=Formula("x - 1")), "city": PrivateLabels(), "free": PrivateBounds(0, 8,
+    grid=1)}, unit=PrivacyUnit("person", contribution=Contribution(groups=2, rows=2)), where=Formula("x >= 1"),
+    related={"visits": Related(id="who", rows=2, columns={"cost": Bounds(0, 2, grid=1)}, where=Formula("cost >= 1"),
+    counted="visits")},
+)  # fmt: skip
 _CHANGED: dict[str, Sequence[Any]] = {
-    "labels": (["A", "C"], ["A", "B", "C"], ["B", "A"]),
-    "nulls": ("refuse", "=A", 0, 1),
-    "unknown": ("refuse", "=A"),
-    "value": (Formula("x * 1 - 1"), Formula("x * 2")),
-    "missing": (["-"], [-8]),
-    "aliases": ({"b": "B"},),
-    "ignore_case": (True,),
-    "low": (-1, "2023-12-01"),
-    "high": (5, 6, "2024-11-30"),
-    "grid": (0.5,),
-    "unit": ("month", PrivacyUnit("family", contribution=Contribution(total=1))),
-    "order": ("dmy",),
-    "edges": ([0, 1, 4],),
-    "proportion": (0.9,),
-    "epsilon": (0.2,),
-    "groups": (1, 3),
-    "rows": (1, 3),
-    "total": (2,),
-    "column": ("family",),
-    "contribution": (Contribution(total=2), PrivateLimit(total=2)),
-    "neighbours": (Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE),
-    "size": (7,),
-    "where": (Formula("x >= 2"), Formula("cost >= 2"), None),
-    "id": ("person",),
-    "counted": ("calls", None),
-    "columns": ({"cost": Bounds(0, 3, grid=1)},),
-    "related": ({},),
-}
+    "labels": (["A", "C"], ["A", "B", "C"], ["B", "A"]), "nulls": ("refuse", "=A", 0, 1), "unknown": ("refuse", "=A"),
+    "value": (Formula("x * 1 - 1"), Formula("x * 2")), "missing": (["-"], [-8]), "aliases": ({"b": "B"},),
+    "ignore_case": (True,), "low": (-1, "2023-12-01"), "high": (5, 6, "2024-11-30"), "grid": (0.5,), "unit": ("month",
+    PrivacyUnit("family", contribution=Contribution(total=1))), "order": ("dmy",), "edges": ([0, 1, 4],),
+    "proportion": (0.9,), "epsilon": (0.2,), "groups": (1, 3), "rows": (1, 3), "total": (2,), "column": ("family",),
+    "contribution": (Contribution(total=2), PrivateLimit(total=2)), "neighbours": (Neighbours.REPLACE_ONE,
+    Neighbours.ADD_REMOVE), "size": (7,), "where": (Formula("x >= 2"), Formula("cost >= 2"), None), "id": ("person",),
+    "counted": ("calls", None), "columns": ({"cost": Bounds(0, 3, grid=1)},), "related": ({},),
+}  # fmt: skip
 """Other values of every field of a declaration, by its name; those that do not fit are refused, and passed over."""
 
 

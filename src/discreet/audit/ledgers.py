@@ -258,14 +258,9 @@ class _Program:
     def _reservation(self, guarantee: Guarantee, parts: list[str] | None, request: str | None) -> Any:
         scope: dict[str, Any] = {} if parts is None else {"partition": "region", "parts": parts}
         return self.ledger.reserve(
-            guarantee,
-            question={"ask": "count"},
-            mechanism={"name": "laplace"},
-            sensitivity={"l1": 1.0},
-            protection=Protection(),
-            request=request,
-            **scope,
-        )
+            guarantee, question={"ask": "count"}, mechanism={"name": "laplace"}, sensitivity={"l1": 1.0},
+            protection=Protection(), request=request, **scope,
+        )  # fmt: skip
 
     def _compare(self) -> None:
         """Never less than the model's total on record, nor more than rounding explains; what is left can be spent."""
@@ -412,13 +407,9 @@ class _GovernedRun:
         self.team = self.draw.choice(list(_TEAMS)) if self.model.teams else None
         rule = None if self.model.need is None else Approvals(self.model.need, _KEYS)
         return Ledger(
-            self.path,
-            budget,
-            approvals=rule,
-            window="month" if self.model.windows else None,
-            teams=_TEAMS if self.model.teams else None,
-            team=self.team,
-        )
+            self.path, budget, approvals=rule, window="month" if self.model.windows else None,
+            teams=_TEAMS if self.model.teams else None, team=self.team,
+        )  # fmt: skip
 
     def step(self) -> Iterator[Compared]:
         """One random step, and what the ledger says of it."""

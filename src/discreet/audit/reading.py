@@ -367,15 +367,11 @@ def _snapshot(rows: Sequence[dict[str, Any]], schema: Schema) -> Snapshot:
 # ---- products -------------------------------------------------------------------------------------------------------
 
 _WIDE = {
-    "tiny": Bounds(-3, 5, grid=1),
-    "short": Bounds(-(2**15), 2**15, grid=1),
-    "long": Bounds(-(2**31), 2**31 - 2, grid=1),
-    "half": Bounds(-9.5, 2**33, grid=0.5),
-    "vast": Bounds(-(2**39), 2**39 - 1, grid=1),
-    "deep": Bounds(-(2**17), 10, grid=1),
-    "steep": Bounds(-3, 2**22 + 5, grid=1),
-    "widest": Bounds(-(2**40), 2**40, grid=1),
-}
+    "tiny": Bounds(-3, 5, grid=1), "short": Bounds(-(2**15), 2**15, grid=1), "long": Bounds(-(2**31), 2**31 - 2,
+    grid=1), "half": Bounds(-9.5, 2**33, grid=0.5), "vast": Bounds(-(2**39), 2**39 - 1, grid=1),
+    "deep": Bounds(-(2**17), 10, grid=1), "steep": Bounds(-3, 2**22 + 5, grid=1), "widest": Bounds(-(2**40), 2**40,
+    grid=1),
+}  # fmt: skip
 """Numbers at the ends of the types that hold them."""
 
 
@@ -652,17 +648,11 @@ def _joins() -> Iterator[Compared]:
 
 Row = Mapping[str, Any]
 _COLUMNS: dict[str, Column] = {
-    "id": Bounds(0, 1000, grid=1),
-    "a": Bounds(-2, 2, grid=0.5),
-    "b": Bounds(-2, 2, grid=0.25),
-    "c": Categories(["x", "y"]),
-    "k": Categories([3, 1, 2]),
-    "f": Categories([False, True]),
-    "d": Dates("1950-01-01", "2030-12-31"),
-    "e": Dates("1950-01-01", "2030-12-31"),
-    "m": Dates("1950-01-01", "2030-12-01", grid="month"),
+    "id": Bounds(0, 1000, grid=1), "a": Bounds(-2, 2, grid=0.5), "b": Bounds(-2, 2, grid=0.25), "c": Categories(["x",
+    "y"]), "k": Categories([3, 1, 2]), "f": Categories([False, True]), "d": Dates("1950-01-01", "2030-12-31"),
+    "e": Dates("1950-01-01", "2030-12-31"), "m": Dates("1950-01-01", "2030-12-01", grid="month"),
     "y": Dates("1950-01-01", "2030-01-01", grid="year"),
-}
+}  # fmt: skip
 _CONDITIONS = (
     "a >= 1", "a > b", "1 >= a", "0.5 < a", "a == 0.5 or b != 0.5", "a <= b and c == 'y'", "c != 'x'", "not (a < b)",
     "not f", "f and a > 0", "f == true", "f != true", "c in ('x', 'y')", "k in (1, 2)", "k == 3", "k not in (3)",
@@ -757,16 +747,10 @@ def _gapped_rows() -> list[dict[str, Any]]:
     days = [date(*day) for day in ((1969, 12, 31), (1970, 1, 1), (2000, 2, 29), (2001, 3, 1), (1999, 12, 31),
                                    (2024, 2, 28), (1955, 7, 4), (2030, 12, 31))]  # fmt: skip
     choices: dict[str, Any] = {
-        "a": [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0],
-        "b": [-1.0, 0.0, 0.25, 0.5, 1.0],
-        "c": ["x", "y"],
-        "k": [1, 2, 3],
-        "f": [True, False],
-        "d": days,
-        "e": days,
-        "m": [date(1969, 12, 1), date(1970, 1, 1), date(2000, 2, 1), date(2024, 11, 1)],
-        "y": [date(1960, 1, 1), date(1970, 1, 1), date(2000, 1, 1)],
-    }
+        "a": [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0], "b": [-1.0, 0.0, 0.25, 0.5, 1.0], "c": ["x", "y"], "k": [1, 2,
+        3], "f": [True, False], "d": days, "e": days, "m": [date(1969, 12, 1), date(1970, 1, 1), date(2000, 2, 1),
+        date(2024, 11, 1)], "y": [date(1960, 1, 1), date(1970, 1, 1), date(2000, 1, 1)],
+    }  # fmt: skip
     found = []
     for number in range(120):
         row = {name: draw.choice(values) if draw.random() > 0.08 else None for name, values in choices.items()}

@@ -63,15 +63,9 @@ from discreet.results.release import release
 from discreet.session import Session
 
 __all__ = [
-    "release_pipelines",
-    "statistics",
-    "LETTERS",
-    "NUMBERS",
-    "PAPER_METHODS",
-    "model_pipelines",
-    "growing_pipelines",
+    "release_pipelines", "statistics", "LETTERS", "NUMBERS", "PAPER_METHODS", "model_pipelines", "growing_pipelines",
     "wide_pipelines",
-]
+]  # fmt: skip
 
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -85,16 +85,9 @@ def audit_chosen_words(draws: int = 150, *, seed: int = 1) -> Audit:
     laws = [partial(_drawn, name, law, oracle, words) for name, law, oracle in _laws()]
     with ctx.workprec(_BITS):
         return recomputed(
-            "Noise from chosen words",
-            [
-                *laws,
-                partial(_enclosed, words),
-                partial(_long, seed),
-                partial(_races, seed),
-                partial(_choices, seed),
-                _events,
-            ],
-        )
+            "Noise from chosen words", [*laws, partial(_enclosed, words), partial(_long, seed), partial(_races, seed),
+            partial(_choices, seed), _events],
+        )  # fmt: skip
 
 
 # ---- laws from their definitions ------------------------------------------------------------------------------------
@@ -162,16 +155,8 @@ def _discrete_gaussian(word: int, scale: float, **_: Any) -> arb:
 
 _Oracle = Callable[..., arb]
 _TRUTHS: tuple[Any, ...] = (
-    0.0,
-    -2.0,
-    0.3,
-    1e-9,
-    123456789.123,
-    Fraction(1, 3),
-    2**53 + 1,
-    Fraction(10**20, 7),
-    -(2.0**70),
-)
+    0.0, -2.0, 0.3, 1e-9, 123456789.123, Fraction(1, 3), 2**53 + 1, Fraction(10**20, 7), -(2.0**70),
+)  # fmt: skip
 
 
 def _laws() -> Iterator[tuple[str, Callable[[int], Any], _Oracle]]:
@@ -330,11 +315,8 @@ def _races(seed: int) -> Iterator[Compared]:
     """The candidate whose score plus noise is largest, with ties that only further words decide."""
     rng = np.random.default_rng(seed)
     oracles: dict[Any, _Oracle] = {
-        LaplaceFamily: _laplace,
-        GumbelFamily: _gumbel,
-        ExponentialFamily: _exponential,
-        GaussianFamily: _gaussian,
-    }
+        LaplaceFamily: _laplace, GumbelFamily: _gumbel, ExponentialFamily: _exponential, GaussianFamily: _gaussian,
+    }  # fmt: skip
     for number in range(240):
         family, oracle = list(oracles.items())[number % 4]
         scale = float(rng.choice([0.25, 1.0, 3.0]))
@@ -427,22 +409,11 @@ def _events() -> Iterator[Compared]:
 _PURE, _APPROXIMATE = PureDP(0.7), ApproxDP(0.7, 0.01)
 _CONCENTRATED, _GAUSSIAN = ZeroConcentratedDP(0.3), GaussianDP(0.6)
 _EVERY: tuple[Guarantee, ...] = (
-    _PURE,
-    PureDP(0.1),
-    PureDP(5.0),
-    _APPROXIMATE,
-    ApproxDP(2.0, 1e-6),
-    _CONCENTRATED,
-    _GAUSSIAN,
-)
+    _PURE, PureDP(0.1), PureDP(5.0), _APPROXIMATE, ApproxDP(2.0, 1e-6), _CONCENTRATED, _GAUSSIAN,
+)  # fmt: skip
 _NORMAL: tuple[Guarantee, ...] = (
-    _APPROXIMATE,
-    ApproxDP(2.0, 1e-6),
-    ApproxDP(0.1, 0.2),
-    _CONCENTRATED,
-    ZeroConcentratedDP(4.0),
-    _GAUSSIAN,
-)
+    _APPROXIMATE, ApproxDP(2.0, 1e-6), ApproxDP(0.1, 0.2), _CONCENTRATED, ZeroConcentratedDP(4.0), _GAUSSIAN,
+)  # fmt: skip
 _ONE, _TWO, _THREE = Sensitivity(l1=1.0), Sensitivity(moves=(1.0, 1.0)), Sensitivity(moves=(3.0, 0.5))
 
 
@@ -596,22 +567,14 @@ def _row_sensitivity(work: Workload, reaches: tuple[int, ...], rows: int, replac
 
 def _refusals() -> Iterator[Compared]:
     calls: tuple[Callable[[], Any], ...] = (
-        partial(Laplace.calibrate, PureDP(0.0), _ONE),
-        partial(Gaussian.calibrate, PureDP(1.0), _ONE),
-        partial(Laplace.calibrate, PureDP(1.0), Sensitivity(l2=1.0)),
-        partial(RankDeficientGaussian.calibrate, PureDP(1.0), _TWO),
-        partial(BoundedLaplace.calibrate, PureDP(1.0), _ONE, bounds=(1.0, 0.0)),
-        partial(OptimalSelection.calibrate, PureDP(1.0), _ONE),
-        partial(BoxNoise.calibrate, PureDP(1.0), _ONE),
-        partial(BoxNoise, 1.0, 0),
-        partial(BoxNoise(1.0, 5, boxes=2).profile, Sensitivity(linf=1.0, dimension=10)),
-        partial(Geometric, 0.0),
-        partial(DiscreteGaussian, 0.0),
-        partial(DiscreteGaussian, 2000.0),
-        partial(DiscreteGaussian.calibrate, PureDP(1.0), _ONE),
-        partial(DiscreteGaussian.calibrate, GaussianDP(1.0), _ONE),
-        partial(Laplace, -1.0),
-        partial(Gaussian, math.nan),
-    )
+        partial(Laplace.calibrate, PureDP(0.0), _ONE), partial(Gaussian.calibrate, PureDP(1.0), _ONE),
+        partial(Laplace.calibrate, PureDP(1.0), Sensitivity(l2=1.0)), partial(RankDeficientGaussian.calibrate,
+        PureDP(1.0), _TWO), partial(BoundedLaplace.calibrate, PureDP(1.0), _ONE, bounds=(1.0, 0.0)),
+        partial(OptimalSelection.calibrate, PureDP(1.0), _ONE), partial(BoxNoise.calibrate, PureDP(1.0), _ONE),
+        partial(BoxNoise, 1.0, 0), partial(BoxNoise(1.0, 5, boxes=2).profile, Sensitivity(linf=1.0, dimension=10)),
+        partial(Geometric, 0.0), partial(DiscreteGaussian, 0.0), partial(DiscreteGaussian, 2000.0),
+        partial(DiscreteGaussian.calibrate, PureDP(1.0), _ONE), partial(DiscreteGaussian.calibrate, GaussianDP(1.0),
+        _ONE), partial(Laplace, -1.0), partial(Gaussian, math.nan),
+    )  # fmt: skip
     for call in calls:
         yield f"refused: {call.func} {call.args}", refused(call)  # type: ignore[attr-defined]

@@ -69,15 +69,10 @@ LIMITS = Contribution(groups=2, rows=2)
 
 ROWS = Schema(columns=COLUMNS)
 PEOPLE = Schema(
-    columns=COLUMNS,
-    unit=PrivacyUnit("person", contribution=LIMITS),
-    features={
-        "total": Feature(of="x", take="sum", low=0, high=3),
-        "mean": Feature(of="y", take="mean", low=-1, high=1, grid=0.25, nulls=0),
-        "arm": Feature(of="arm", take="min"),
-        "half": Feature(of="half", take="last", order="y", nulls="=L"),
-    },
-)
+    columns=COLUMNS, unit=PrivacyUnit("person", contribution=LIMITS), features={"total": Feature(of="x", take="sum",
+    low=0, high=3), "mean": Feature(of="y", take="mean", low=-1, high=1, grid=0.25, nulls=0), "arm": Feature(of="arm",
+    take="min"), "half": Feature(of="half", take="last", order="y", nulls="=L")},
+)  # fmt: skip
 
 
 def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
@@ -592,13 +587,9 @@ _COST = Bounds(0, 2, grid=1, nulls=0)
 _ARMS = {"arm": Categories(["A", "B"], nulls="=A", unknown="=A")}
 _JOINED = Schema(columns=_ARMS, unit=_UNIT, related={"visits": Related(id="who", rows=2, columns={"cost": _COST})})
 _COUNTED = Schema(
-    columns=_ARMS,
-    unit=_UNIT,
-    related={
-        "visits": Related(id="who", rows=2, columns={"cost": _COST}, where=Formula("cost >= 1"), counted="visits")
-    },
-    where=Formula("visits >= 1 or arm == 'B'"),
-)
+    columns=_ARMS, unit=_UNIT, related={"visits": Related(id="who", rows=2, columns={"cost": _COST},
+    where=Formula("cost >= 1"), counted="visits")}, where=Formula("visits >= 1 or arm == 'B'"),
+)  # fmt: skip
 
 
 def _row_of_two(arm: str | None, cost: float | None = None, *, visit: bool = False) -> dict[str, Any]:

@@ -454,12 +454,9 @@ def audit_measurements() -> Audit:
 def _schemas() -> Iterator[Schema]:
     """Rows and people, added and replaced, with bounds of both signs."""
     limits = (
-        None,
-        Contribution(groups=1, rows=2),
-        Contribution(groups=2, rows=1),
-        Contribution(rows=1),
+        None, Contribution(groups=1, rows=2), Contribution(groups=2, rows=1), Contribution(rows=1),
         Contribution(total=2),
-    )
+    )  # fmt: skip
     for limit, neighbours, (low, high), gaps in itertools.product(limits, Neighbours, ((-6, 2), (1, 5)), (True, False)):
         if gaps and limit is not None:
             continue

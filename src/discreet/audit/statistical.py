@@ -661,20 +661,16 @@ def timing_cases() -> Iterator[tuple[str, Call, Call]]:
     bounded = BoundedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=0.1), bounds=(0, 1))
     inflated = BoundaryInflatedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=0.1), bounds=(0, 1))
     pairs: list[tuple[str, Mechanism, Any, Any]] = [
-        ("Laplace: small, large", Laplace(1.0), 0.0, 1e6),
-        ("Laplace: a float, a third", Laplace(1.0), Fraction(1, 2), Fraction(1, 3)),
-        ("geometric: small, large", Geometric(1.0), 0, 10**6),
-        ("Gaussian: small, large", Gaussian(1.0), 0.0, 1e6),
-        ("box noise: small, large", BoxNoise(1.0, 2), [0.0, 0.0], [1e6, 1e6]),
-        ("discrete Gaussian: small, large", DiscreteGaussian(1.0), 0, 10**6),
-        ("bounded Laplace: edge, middle", bounded, 0.0, 0.5),
-        ("boundary-inflated: edge, middle", inflated, 0.0, 0.5),
-        ("exponential: close, clear", ExponentialMechanism(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),
-        ("permute-and-flip: close, clear", PermuteAndFlip(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),
-        ("noisy max: close, clear", ReportNoisyMax(1.0), [5, 5, 5, 5], [0, 0, 0, 9]),
-        ("rank-deficient: flat, uneven", RankDeficientGaussian(scale=1.0), [5, 5, 5, 5], [0, 0, 0, 20]),
-        ("James-Stein: flat, uneven", JamesSteinGaussian(scale=1.0), [5, 5, 5, 5], [0, 0, 0, 20]),
-    ]
+        ("Laplace: small, large", Laplace(1.0), 0.0, 1e6), ("Laplace: a float, a third", Laplace(1.0), Fraction(1, 2),
+        Fraction(1, 3)), ("geometric: small, large", Geometric(1.0), 0, 10**6), ("Gaussian: small, large",
+        Gaussian(1.0), 0.0, 1e6), ("box noise: small, large", BoxNoise(1.0, 2), [0.0, 0.0], [1e6, 1e6]),
+        ("discrete Gaussian: small, large", DiscreteGaussian(1.0), 0, 10**6), ("bounded Laplace: edge, middle",
+        bounded, 0.0, 0.5), ("boundary-inflated: edge, middle", inflated, 0.0, 0.5), ("exponential: close, clear",
+        ExponentialMechanism(1.0), [5, 5, 5, 5], [0, 0, 0, 9]), ("permute-and-flip: close, clear",
+        PermuteAndFlip(1.0), [5, 5, 5, 5], [0, 0, 0, 9]), ("noisy max: close, clear", ReportNoisyMax(1.0), [5, 5, 5,
+        5], [0, 0, 0, 9]), ("rank-deficient: flat, uneven", RankDeficientGaussian(scale=1.0), [5, 5, 5, 5], [0, 0, 0,
+        20]), ("James-Stein: flat, uneven", JamesSteinGaussian(scale=1.0), [5, 5, 5, 5], [0, 0, 0, 20]),
+    ]  # fmt: skip
     for name, mechanism, here, there in pairs:
         yield name, _draw(mechanism, here), _draw(mechanism, there)
     yield "Laplace: small, large noise", *_by_noise(Laplace(1.0))

@@ -56,25 +56,14 @@ ARMS = ("A", "B", "C")
 HALVES = ("L", "R")
 ID = "person"
 _FACTORS: dict[str, tuple[Any, ...]] = {
-    "x": ((0, 2), (-10, 1), (-1, 10), (-3, -1), (1, 4), (-2, 2)),
-    "y": ((-1, 1), (0, 3), (-5, 0), (-4, 1)),
-    "numbers": ("drop", "replace", "refuse"),
-    "labels": ("drop", "replace", "refuse"),
-    "limits": (
-        None,
-        Contribution(groups=2, rows=2),
-        Contribution(total=3),
-        Contribution(rows=2),
-        Contribution(groups=1, rows=3),
-        None,
-        Contribution(groups=2, rows=1),
-        Contribution(total=2),
-    ),
-    "neighbours": (Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE),
-    "source": ("csv", "pandas", "arrow", "parquet", "duckdb", "polars"),
-    "asks": (0, 1),
-    "guarantee": (PureDP(1.0), GaussianDP(1.0), PureDP(1.0), ApproxDP(1.0, 0.01), PureDP(1.0), ZeroConcentratedDP(0.5)),
-}
+    "x": ((0, 2), (-10, 1), (-1, 10), (-3, -1), (1, 4), (-2, 2)), "y": ((-1, 1), (0, 3), (-5, 0), (-4, 1)),
+    "numbers": ("drop", "replace", "refuse"), "labels": ("drop", "replace", "refuse"), "limits": (None,
+    Contribution(groups=2, rows=2), Contribution(total=3), Contribution(rows=2), Contribution(groups=1, rows=3), None,
+    Contribution(groups=2, rows=1), Contribution(total=2)), "neighbours": (Neighbours.ADD_REMOVE,
+    Neighbours.REPLACE_ONE), "source": ("csv", "pandas", "arrow", "parquet", "duckdb", "polars"), "asks": (0, 1),
+    "guarantee": (PureDP(1.0), GaussianDP(1.0), PureDP(1.0), ApproxDP(1.0, 0.01), PureDP(1.0),
+    ZeroConcentratedDP(0.5)),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -153,17 +142,13 @@ def _world(
 ) -> GeneratedWorld:
     replaced = neighbours is Neighbours.REPLACE_ONE
     schema = Schema(
-        columns={
-            "arm": Categories(ARMS, **_label_policies(labels)),
-            "half": Categories(HALVES, **_label_policies(labels, HALVES[0])),
-            "x": Bounds(*x, grid=0.5, nulls=x[0] if numbers == "replace" else numbers),
-            "y": Bounds(*y, grid=1, nulls=y[1] if numbers == "replace" else numbers),
-        },
-        unit=PrivacyUnit() if limits is None else PrivacyUnit(ID, contribution=limits),
-        neighbours=neighbours,
-        size=4 if replaced else None,
+        columns={"arm": Categories(ARMS, **_label_policies(labels)), "half": Categories(HALVES,
+        **_label_policies(labels, HALVES[0])), "x": Bounds(*x, grid=0.5,
+        nulls=x[0] if numbers == "replace" else numbers), "y": Bounds(*y, grid=1,
+        nulls=y[1] if numbers == "replace" else numbers)}, unit=PrivacyUnit() if limits is None else PrivacyUnit(ID,
+        contribution=limits), neighbours=neighbours, size=4 if replaced else None,
         features={} if limits is None else _features(*x),
-    )
+    )  # fmt: skip
     corners = _Corners(x, y, gaps=numbers != "refuse", unknown=labels != "refuse")
     units = corners.records() if limits is None else corners.units(limits)
     base = [[corners.row("A", 1)], [corners.row("B", 1)], [corners.row("A", 2)]]
@@ -603,13 +588,9 @@ def _as_database(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[s
 
 
 SOURCES: dict[str, Callable[[Sequence[AnyRow], Sequence[str], Sequence[str], Path], Source]] = {
-    "arrow": _as_arrow,
-    "pandas": _as_pandas,
-    "polars": _as_polars,
-    "csv": _as_csv,
-    "parquet": _as_parquet,
+    "arrow": _as_arrow, "pandas": _as_pandas, "polars": _as_polars, "csv": _as_csv, "parquet": _as_parquet,
     "duckdb": _as_database,
-}
+}  # fmt: skip
 """By name."""
 
 

@@ -191,13 +191,10 @@ def _told(error: BaseException | None) -> str:
 # ---- data ------------------------------------------------------------------------------------------------------------
 
 _COLUMNS: dict[str, Any] = {
-    "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"),
-    "half": Categories(["L", "R"], nulls="=L", unknown="=L"),
-    "x": Bounds(0, 2, grid=1),
-    "y": Bounds(-1, 1, grid=0.5, nulls=0),
-    "day": Dates("2024-01-01", "2024-12-31"),
-    "city": PrivateLabels(),
-}
+    "arm": Categories(["A", "B", "C"], nulls="drop", unknown="drop"), "half": Categories(["L", "R"], nulls="=L",
+    unknown="=L"), "x": Bounds(0, 2, grid=1), "y": Bounds(-1, 1, grid=0.5, nulls=0), "day": Dates("2024-01-01",
+    "2024-12-31"), "city": PrivateLabels(),
+}  # fmt: skip
 _LIMITS = Contribution(groups=2, rows=2)
 _SCHEMAS = {
     "rows": Schema(columns=_COLUMNS),
@@ -220,13 +217,10 @@ def _row(rng: np.random.Generator) -> dict[str, Any]:
         return values[int(rng.integers(0, len(values)))]
 
     return {
-        "arm": one_of("A", "B", "C", "A", None, "Z"),
-        "half": one_of("L", "R", None, "?"),
-        "x": one_of(0.0, 1.0, 2.0, 1.25, 99.0, -7.0, None),
-        "y": one_of(-1.0, 0.5, 1.0, 8.0, None),
-        "day": one_of("2024-02-03", "2024-11-30", "1999-01-01", None),
-        "city": one_of("A", "B", "C", None),
-    }
+        "arm": one_of("A", "B", "C", "A", None, "Z"), "half": one_of("L", "R", None, "?"), "x": one_of(0.0, 1.0, 2.0,
+        1.25, 99.0, -7.0, None), "y": one_of(-1.0, 0.5, 1.0, 8.0, None), "day": one_of("2024-02-03", "2024-11-30",
+        "1999-01-01", None), "city": one_of("A", "B", "C", None),
+    }  # fmt: skip
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -499,17 +493,12 @@ groups = 2
 rows = 2
 """
 _RELEASES: dict[str, str] = {
-    "usable_values": 'columns = ["x", "arm"]',
-    "dropped_rows": 'columns = ["x"]\nby = ["arm"]',
-    "count": 'by = ["arm"]',
-    "mean": 'column = "x"\nby = ["half"]\nvariance = true\nexpected_rows = 50',
-    "sum": 'column = "y"',
-    "quantile": 'column = "x"\nprobabilities = [0.5]',
-    "histogram": 'column = "y"\nbins = 2',
-    "table": 'columns = ["arm", "half"]',
-    "regression": 'column = "y"\non = ["x"]',
+    "usable_values": 'columns = ["x", "arm"]', "dropped_rows": 'columns = ["x"]\nby = ["arm"]',
+    "count": 'by = ["arm"]', "mean": 'column = "x"\nby = ["half"]\nvariance = true\nexpected_rows = 50',
+    "sum": 'column = "y"', "quantile": 'column = "x"\nprobabilities = [0.5]', "histogram": 'column = "y"\nbins = 2',
+    "table": 'columns = ["arm", "half"]', "regression": 'column = "y"\non = ["x"]',
     "compare_means": 'column = "x"\nby = "half"',
-}
+}  # fmt: skip
 _REFUSED = {"poor.toml": 3, "wrong.toml": 4}
 """Plans that end with a status of their own."""
 _COMMANDS: tuple[tuple[str, ...], ...] = (

@@ -164,11 +164,9 @@ class Feature:
         if (self.order is None) == (self.take in ("first", "last")):
             rule = "says which row is first or last, and nothing else"
             raise InvalidParameter("order", self.order, rule, 'Write take="first" and order="day", or leave both out.')
-        for name in ("low", "high", "grid"):
-            if getattr(self, name) is not None:
+        for name in ("low", "high", "grid", "nulls"):
+            if not isinstance(getattr(self, name), str | bool | None):
                 requirements.finite(name, getattr(self, name))
-        if not isinstance(self.nulls, str | bool):
-            requirements.finite("nulls", self.nulls)
         if self.nulls == "refuse":
             raise InvalidParameter("nulls", self.nulls, "a feature cannot refuse", 'Write "drop", or a replacement.')
         if self.grid is not None and self.take != "mean":
