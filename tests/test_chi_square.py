@@ -424,3 +424,17 @@ def test_sample_size_and_mu_invert_power():
     ):
         with pytest.raises(InvalidParameter):
             call()
+
+
+@pytest.mark.parametrize(
+    ("resamples", "level"), [(19, 0.05), (39, 0.05), (99, 0.05), (199, 0.05), (20, 1 / 21), (30, 2 / 31)]
+)
+def test_the_level_of_the_published_pvalue(resamples: int, level: float) -> None:
+    """Rejecting where the share of B statistics at or above the observed one is below α: level ⌈αB⌉/(B + 1).
+
+    The rank of the observed one among B + 1 is uniform, so all ranks can be tried.
+    """
+    method = MonteCarlo(n_resamples=resamples, as_published=True)
+    everything = np.arange(resamples + 1.0)
+    rejected = [method.pvalue(one, np.delete(everything, place)) < 0.05 for place, one in enumerate(everything)]
+    assert np.mean(rejected) == pytest.approx(level)

@@ -104,7 +104,6 @@ ERRATA = {
     "E3": ("liu2023", "Algorithm 1, line 3"),
     "E4": ("liu2023", "Equations (16), (17)"),
     "E5": ("liu2023", "Section 3.4"),
-    "E7": ("miranda2026", "Theorem 5.3"),
     "E12": ("liu2023", "Theorem 4 (48)"),
     "S1": ("liu2019", "(5)"),
     "T1": ("holohan2018", "Corollary 4.6"),

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 from discreet.papers.comparisons import LAWS
 from discreet.papers.liu2023 import STUDY
@@ -160,3 +161,14 @@ def test_the_error_of_a_private_quantile_falls_like_one_over_p_squared():
         raw = values[:, int(0.1 * count) - 1]
         scaled.append(count**2 * float(np.mean((published - raw) ** 2)))
     assert all(100 < value < 220 for value in scaled)
+
+
+def test_the_second_derivative_of_a_censored_likelihood() -> None:
+    """E13: −(A² + xA)/σ² with A = φ(x)/Φ(x) and x = (l − θ)/σ, by differences of log Φ; (66) prints −(A² − A)/σ²."""
+    theta, sigma, low, step = mp.mpf("0.3"), mp.mpf("1.4"), mp.mpf("-0.5"), mp.mpf("1e-12")
+    with mp.workdps(60):
+        x = (low - theta) / sigma
+        ratio = mp.npdf(x) / mp.ncdf(x)
+        found = mp.diff(lambda t: mp.log(mp.ncdf((low - t) / sigma)), theta, 2)
+        assert abs(found + (ratio**2 + x * ratio) / sigma**2) < step
+        assert abs(found + (ratio**2 - ratio) / sigma**2) > 0.1

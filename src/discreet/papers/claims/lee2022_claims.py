@@ -346,14 +346,30 @@ def _crossing(ratio: float) -> float:
     return float(brentq(lambda mu: _reach(mu) - math.sqrt(2) * ratio * mu, 0.5, 50.0))
 
 
+def _one_laplace(epsilon: Array, t: float) -> Array:
+    """δ(ε) of one Laplace coordinate that moves by t scales."""
+    inside = np.clip(epsilon, -t, t)
+    return np.where(epsilon >= t, 0.0, np.where(epsilon <= -t, 1 - np.exp(epsilon), 1 - np.exp((inside - t) / 2)))
+
+
+def _two_laplaces(epsilon: Array, t: float) -> Array:
+    """δ(ε) of two: that of the first at ε less the loss of the second, which is t − 2y for an exponential y up to t."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    y = t * (nodes + 1) / 2
+    between = (weights * t / 4 * np.exp(-y) * _one_laplace(epsilon[:, None] - t + 2 * y, t)).sum(axis=1)
+    ends = _one_laplace(epsilon - t, t) / 2 + _one_laplace(epsilon + t, t) * exp(-t) / 2
+    return np.asarray(between + ends)
+
+
 def _tight_crossing() -> float:
-    """The μ at which two Laplace coordinates of scale 1/μ are exactly μ-GDP, by the grid above."""
+    """The μ at which two Laplace coordinates of scale 1/μ are exactly μ-GDP."""
 
     def gap(mu: float) -> float:
-        alpha = np.linspace(0.001, 0.5, 400)
-        return float(np.min(_at(_plane_tradeoff(mu, mu, 801), alpha) - _gaussian(mu, alpha)))
+        epsilon = np.linspace(0.0, 2 * mu, 20_001)
+        normal = ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
+        return float(np.max(_two_laplaces(epsilon, mu) - normal))
 
-    return float(brentq(gap, 3.4, 4.2, xtol=1e-4))
+    return float(brentq(gap, 3.4, 4.2, xtol=1e-9))
 
 
 def _expected_square(n: int, p: int) -> float:

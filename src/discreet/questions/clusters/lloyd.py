@@ -252,7 +252,7 @@ class LloydPlan(Result):
 
     @property
     def gain(self) -> float | None:
-        """How many times less noise than as published, for the same number of iterations."""
+        """Times less noise than `as_published`, which gives each cluster and coordinate ε/((d·k + 1)·T)."""
         return None if self.published_scale is None else self.published_scale / self.sum_scale
 
     def facts(self) -> Facts:
@@ -263,7 +263,7 @@ class LloydPlan(Result):
             ("guarantee", str(self.guarantee)),
         ]
         if self.gain is not None:
-            facts.append(("gain", f"{self.gain:.3g} times less noise than the published split"))
+            facts.append(("gain", f"{self.gain:.3g} times less noise than a split over all sums"))
         if self.cluster_error is not None:
             facts.append(("centroid error", f"{self.cluster_error:.3g} half-widths per coordinate and iteration"))
         return facts
@@ -336,7 +336,7 @@ class DPLloyd(ClusterModel):
       iterations      7
       noise           laplace, scale 9.584 on sums and 12.98 on counts
       guarantee       PureDP(ε=2)
-      gain            3.65 times less noise than the published split
+      gain            3.65 times less noise than a split over all sums
       centroid error  0.00708 half-widths per coordinate and iteration
     """
 
