@@ -21,9 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 import discreet
 from discreet.core.door import Claim
 from discreet.core.errors import DiscreetError, LedgerCorrupted
+from discreet.core.files import read_regular, reason
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import Approvals, Balance, digest_of, fingerprint, key_of, now
-from discreet.core.ledger.journal import Entry, canonical, digest_of_body, read_regular, reason, sealed, without_secret
+from discreet.core.ledger.journal import Entry, canonical, digest_of_body, sealed, without_secret
 from discreet.plans.job import Job
 from discreet.plans.meaning import meaning
 from discreet.plans.plan_file import PlanFile, PlannedQuestion

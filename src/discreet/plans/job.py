@@ -26,9 +26,9 @@ from discreet.core.errors import (
     NotApproved,
     PlanFileError,
 )
+from discreet.core.files import open_regular, read_regular, reason
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
 from discreet.core.ledger.balance import digest_of
-from discreet.core.ledger.journal import open_regular, read_regular, reason
 from discreet.core.schema import Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.meaning import differences, meaning

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.files import read_regular, reason
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.balance import digest_of
-from discreet.core.ledger.journal import read_regular, reason
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Dates, PrivateLabels, Schema
 from discreet.plans.job import Job, JobPlan

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra
-from discreet.core.ledger.journal import read_regular, reason
+from discreet.core.files import read_regular, reason
 from discreet.publish.files import write_whole
 from discreet.publish.report import CrossTable, grids, label_words, methods_parts
 from discreet.results.display import held, printable

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from discreet.core.errors import DiscreetError, InvalidParameter, LedgerCorrupted, LedgerUnavailable
+from discreet.core.files import open_regular, read_regular, reason
 from discreet.core.ledger.balance import now
-from discreet.core.ledger.journal import open_regular, read_regular, reason
 from discreet.results.display import printable
 from discreet.results.ledger import Ledger
 

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from discreet.core.errors import DiscreetError, PlanFileError
-from discreet.core.ledger.journal import reason
+from discreet.core.files import reason
 from discreet.plans.job import Job, JobPlan, JobResult, RunProgress
 from discreet.plans.plan_file import PlanFile, lines_of
 from discreet.publish.pages import coded

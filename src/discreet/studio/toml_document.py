@@ -19,7 +19,7 @@ from tomlkit.container import Container, OutOfOrderTableProxy
 from tomlkit.items import Item
 
 from discreet.core.errors import DiscreetError
-from discreet.core.ledger.journal import read_regular, reason
+from discreet.core.files import read_regular, reason
 from discreet.publish.files import write_whole
 
 __all__ = ["GONE", "Conflict", "Place", "TomlDocument", "digest_of", "value_at"]

@@ -20,7 +20,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from discreet.core.errors import LedgerCorrupted, LedgerMismatch, LedgerUnavailable
-from discreet.core.ledger.journal import Entry, Journal, forked, open_regular, read_regular, reason
+from discreet.core.files import open_regular, read_regular, reason
+from discreet.core.ledger.journal import Entry, Journal, forked
 
 if sys.platform == "win32":
     import msvcrt
