@@ -371,7 +371,7 @@ def audited_names() -> dict[str, list[str]]:
 
     Examples
     --------
-    >>> "session.mean, one row" in audited_names()["Session.mean"]
+    >>> "question.mean, a person added" in audited_names()["Session.mean"]
     True
     """
     found: dict[str, list[str]] = {}

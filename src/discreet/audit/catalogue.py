@@ -765,9 +765,7 @@ def _shaped(facts: dict[str, Any]) -> Iterator[Compared]:
         claim, ends = mechanism.guarantee(stated), np.array([np.broadcast_to(end, size) for end in (low, high)])
         starts = [ends[0], ends.mean(axis=0)]
         for change, start in product(_worst_changes(facts, size), starts):
-            there = start + change
-            if not ((ends[0] <= there) & (there <= ends[1])).all():
-                continue
+            there = np.minimum(start + change, ends[1])  # no truth lies beyond its domain
             draws = [(Numbers(mechanism.law(truth)),) for truth in (start, there)]
             words = f"{name} at {guarantee}, {facts}"
             lost = loss_between(claim, *draws)
@@ -785,7 +783,7 @@ def _makers(
     yield "Gaussian", normal, partial(Gaussian.calibrate, normal, stated), free
     if all(float(move).is_integer() for move in (stated.moves or (0.5,))):
         yield "geometric", pure, partial(Geometric.calibrate, pure, stated), free
-    low, high = [0.0, -1.0, 0.0][:size], [2.0, 1.0, 4.0][:size]
+    low, high = [0.0, -9.0, 0.0][:size], [0.5, 9.0, 4.0][:size]  # one is narrower than what it may move by
     every: list[Any] = [((0.0, 2.0), 0.0, 2.0), (tuple(zip(low, high, strict=True)), low, high)]
     for bounds, least, most in every:
         for kind in (BoundedLaplace, BoundaryInflatedLaplace):

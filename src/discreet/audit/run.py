@@ -309,7 +309,7 @@ _PARTS: dict[str, Callable[[bool], Iterator[Check]]] = {
     **{f"sweep {part}": partial(_swept, part=part) for part in range(1, _SHARES + 1)},
     "calibration": _calibration,
     **{f"sessions {part}": partial(_attacked, part=part) for part in range(1, _WORLD_SHARES + 1)},
-    "sessions on Spark": _on_spark,
+    "worlds on Spark": _on_spark,
     **{f"told by {words}": _alone(check) for words, check in TOLD.items()},
     "failures": _alone(audit_failures),
     "keys of sessions": _alone(audit_orders),

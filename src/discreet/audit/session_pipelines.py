@@ -653,6 +653,8 @@ def profile_pipelines() -> Iterator[Pipeline]:
         ("count with a private limit, one person", _count, limited, people),
         ("count with a private limit, a person replaced", _count, replaced, others),
         ("distinct people, one person", _distinct_units, PEOPLE, people),
+        ("profile of two columns, one row", _profile, ROWS, rows),
+        ("profile of two columns, one person", _profile, PEOPLE, people),
     ):
         yield _asked(name, ask, schema, world, tight=False)
 
@@ -665,6 +667,11 @@ def _mean(session: Session, spent: Guarantee) -> Any:
 def _count(session: Session, spent: Guarantee) -> Any:
     """How many rows people have for half of the budget, and a count with the limit that follows for the other half."""
     return session.count(spent.split(2)[0], name="r").measured
+
+
+def _profile(session: Session, spent: Guarantee) -> Any:
+    """Few columns, so that the first draw of several weighs most."""
+    return session.profile(spent, columns=["x", "arm"], name="r")
 
 
 def _distinct_units(session: Session, spent: Guarantee) -> Any:

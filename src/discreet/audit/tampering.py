@@ -7,10 +7,12 @@ change; it must be refused, or hold the very same entries.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
@@ -18,6 +20,7 @@ from tempfile import TemporaryDirectory
 from threading import current_thread, main_thread
 from types import FrameType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -348,7 +351,8 @@ def audit_spending(
     The cost must be on record when noise is drawn (``spent_first``), be what the guarantee says (``charged``), and not
     be asked for again under one name (``repeated_free``). When many threads want more than the budget holds, no more
     than it holds succeed (``raced``). Two threads that look at a ledger to which another process added find what was
-    spent (``followed``), and two ledgers on one file take turns (``alone``).
+    spent (``followed``), and two ledgers on one file take turns (``alone``). What is written is on the disk before
+    anything is drawn or returned (``flushed``), and a child that was forked has no second budget (``one_copy``).
 
     Examples
     --------
@@ -366,7 +370,7 @@ def audit_spending(
     racing, holds = _race(release_function, open_ledger)
     right = {
         "spent_first": spent_first, "charged": charged, "repeated_free": repeated, "raced": racing <= holds,
-        "followed": _looks(), "alone": _taking_turns(),
+        "followed": _looks(), "alone": _taking_turns(), "flushed": _flushed(), "one_copy": _one_copy(),
     }  # fmt: skip
     wrong = tuple(f"not {name.replace('_', ' ')}" for name, one in right.items() if not one)
     found, measured = f"{racing} of {holds} in a race", {**right, "racing": [racing, holds]}
@@ -414,6 +418,44 @@ def _looks() -> bool:
             if not passed:
                 return True
     return False
+
+
+def _flushed() -> bool:
+    """Whether every write to a ledger's file is flushed before the next draw, and before the answer is returned."""
+    steps: list[str] = []
+
+    def noted(word: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **options: Any) -> Any:
+            found = call(*arguments, **options)
+            # What stands beside the ledger may be lost: it is made again from the entries.
+            if word == "d" or os.fstat(arguments[0]).st_ino == os.stat(path).st_ino:
+                steps.append(word)
+            return found
+
+        return step
+
+    words = {"write": "w", "pwrite": "w", "fsync": "f"}
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        path = f"{folder}/a.ledger"
+        ledger = stack.enter_context(Ledger(path, PureDP(9.0)))
+        for name, word in words.items():
+            stack.enter_context(patch.object(os, name, noted(word, getattr(os, name))))
+        stack.enter_context(patch.object(Laplace, "draw", noted("d", Laplace.draw)))
+        release(_EXACT, Laplace(1.0), ledger=ledger, name="r")
+    paid, _, stored = "".join(steps).partition("d")
+    return all("w" in part and part.rfind("f") > part.rfind("w") for part in (paid, stored))
+
+
+def _one_copy() -> bool:
+    """Whether a child that inherits a ledger in memory is refused: its copy would spend the same budget again."""
+    if not hasattr(os, "fork"):
+        return True
+    with Ledger(":memory:", PureDP(1.0)) as ledger:
+        child = os.fork()
+        if child == 0:
+            spent = not refused(partial(release, _EXACT, Laplace(1.0), ledger=ledger), Exception)
+            os._exit(int(spent))
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 _LEDGER = str(Path(account.__file__).parent)

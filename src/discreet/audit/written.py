@@ -556,7 +556,7 @@ def _stated(place: Path, spent: Guarantee, shown: Texts) -> Iterator[Compared]:
     yield f"results: {own} is said to be spent, and the ledger says {spent}", own == spent.parameters()
     for kind in (".parquet", "report.html", "report.md", ".xlsx/"):
         found = b"".join(text for name, text in shown.items() if kind in name)
-        yield f"{kind}: does not state what was spent", stated["symbols"].encode() in found
+        yield f"{kind}: does not state what was spent", not found or stated["symbols"].encode() in found
 
 
 def _first_records() -> Iterator[Compared]:
