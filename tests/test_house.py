@@ -215,12 +215,12 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 211,
-    "code lines": 55_820,
+    "files": 212,
+    "code lines": 55_870,
     "classes": 576,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_970,
+    "core: code lines": 5_972,
     "imports, per mille of the code": 86,
     "own classes in the longest MRO of a release": 8,
     "facade: code lines": 100,

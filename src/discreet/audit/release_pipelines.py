@@ -126,7 +126,8 @@ def _pipeline(
         exact = statistic.exact(prepare(rows), neighbours=neighbours)
         return release(exact, protect(exact), ledger=ledger, name="r")
 
-    name = f"{type(statistic).__name__} by {mechanism}, {neighbours.value.replace('_', '/')}"
+    degrees = f" of degrees {statistic.degrees}" if hasattr(statistic, "degrees") else ""
+    name = f"{type(statistic).__name__}{degrees} by {mechanism}, {neighbours.value.replace('_', '/')}"
     covers = ("release", "Exact", type(statistic).__name__, mechanism.split(",")[0])
     loose = isinstance(statistic, Mode | Quantiles | PooledCovariance | MeansAndCovariances)
     world = row_world(records, most=3, neighbours=neighbours)
