@@ -415,7 +415,8 @@ def _judgement(
     """An audit of one question: what the ledger recorded, the largest loss as a share of it, the largest ℓ₁ change of
     the exact value beside the sensitivity on record (none for choices), and what draws on the worst pair certify.
     """
-    moved = "" if change is None else f"moves {change:.4g} of {declared:.4g} declared; "
+    most = "" if declared is None else f" of {declared:.4g} declared"
+    moved = "" if change is None else f"moves {change:.4g}{most}; "
     drawn = "" if certified is None else f", {100 * certified:.0f} % certified by draws"
     shows = f"; a fault above {max(0.1, 100 * (1 / reached - 1)):.2g} % would show" if reached else ""
     found = "" if findings else f"{moved}{100 * reached:.1f} % of {charged} lost{drawn}{shows}"
