@@ -225,13 +225,13 @@ MOST = {
     "own classes in the longest MRO of a release": 8,
     "facade: code lines": 100,
     "code lines for each comment": 27,
-    "mean: files": 32,
+    "mean: files": 33,
     "mean: lines": 1_100,
     "mean: calls from room to room": 82,
-    "regression: files": 38,
+    "regression: files": 39,
     "regression: lines": 1_425,
     "regression: calls from room to room": 319,
-    "run: files": 63,
+    "run: files": 64,
     "run: lines": 4_100,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
