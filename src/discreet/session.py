@@ -287,11 +287,11 @@ class Session(Questions):
 
     @property
     def plan(self) -> Planner:
-        """What questions would give and cost: ``plan.mean(…)``, or ``plan(question)``."""
+        """The results and costs to expect of questions, before asking: ``plan.mean(…)``, or ``plan(question)``."""
         return Planner(self.schema, self.ledger, self._step)
 
     def rehearsing(self, scenario: Scenario, *, repeats: int = 200, seed: int = 1) -> Rehearsing:
-        """What questions would give on rows like these: ``rehearsing(scenario).mean(…)``. Reads and spends nothing.
+        """Answers to questions on simulated rows: ``rehearsing(scenario).mean(…)``. Reads and spends nothing.
 
         Every question is answered ``repeats`` times, with the estimator, intervals and test that a release would have.
 
@@ -496,5 +496,5 @@ class Groups(Questions):
 
     @property
     def plan(self) -> Planner:
-        """What questions by these groups would give and cost."""
+        """The results and costs to expect of questions by these groups."""
         return Planner(self.schema, self.session.ledger, self.session._step, by=self.columns)

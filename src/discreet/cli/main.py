@@ -110,7 +110,7 @@ def _app() -> App:
 
 
 def _default(value: Any) -> Any:
-    """What help shows as the default: switches are off, which need not be said."""
+    """The default as help shows it; None for switches, which are off."""
     return None if value is False else " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
@@ -343,7 +343,7 @@ def _reproduce(
 
 
 def _spend_again(job: Any, again: bool, yes: bool) -> bool:
-    """Whether to release everything again; asks where a person can answer."""
+    """True where everything is to be released again; asks where a person can answer."""
     if not job.finished():
         return False
     if again and yes:

@@ -22,7 +22,7 @@ _ENTRIES = 15
 
 
 class Readable(Tidy):
-    """What a report, a frame and a chart need of an answer, whatever kind of result it is."""
+    """The part of an answer that a report, a frame and a chart need, whatever kind of result it is."""
 
     @abstractmethod
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
@@ -30,7 +30,7 @@ class Readable(Tidy):
 
     @abstractmethod
     def published(self) -> dict[str, Any]:
-        """How the answer is protected and where the ledger has it, as JSON-ready data for a report."""
+        """The protection of the answer and its place in the ledger, as JSON-ready data for a report."""
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population that the data is a sample of; most answers have one.
@@ -84,7 +84,7 @@ class Protected(Protocol):
 
 
 def protection_published(answer: Protected, mechanism: Mapping[str, Any], sensitivity: str | None) -> dict[str, Any]:
-    """What a report says of an answer's protection, as JSON-ready data."""
+    """The protection of an answer as a report states it, as JSON-ready data."""
     unit = str(answer.protection.unit)
     return {
         "unit": unit,
@@ -106,10 +106,10 @@ def entry_facts(readings: Sequence[Reading]) -> Facts:
 
 
 def name_of(columns: Sequence[str], position: int) -> str:
-    """What a coordinate is called."""
+    """The name of a coordinate."""
     return columns[position] if position < len(columns) else str(position + 1)
 
 
 def pair_name(columns: Sequence[str], j: int, k: int) -> str:
-    """What an entry of a covariance matrix is called."""
+    """The name of an entry of a covariance matrix."""
     return name_of(columns, j) if j == k else f"{name_of(columns, j)} · {name_of(columns, k)}"

@@ -110,7 +110,7 @@ class Result(ABC):
 
     @abstractmethod
     def facts(self) -> Facts:
-        """What to show: pairs of a name and a text."""
+        """The facts to show, as pairs of a name and a text."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class Interval(Result):
         return self.high - self.low
 
     def contains(self, value: Any) -> Any:
-        """Whether ``value`` lies inside, ends included; element by element for arrays."""
+        """True where ``value`` lies inside, ends included; element by element for arrays."""
         inside = (np.asarray(value) >= self.low) & (np.asarray(value) <= self.high)
         return bool(inside) if np.ndim(inside) == 0 else inside
 

@@ -178,7 +178,7 @@ class Spend(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Preview(_Record):
-    """What a release would cost; nothing was written.
+    """The cost of a release that was not made; nothing was written.
 
     Attributes
     ----------
@@ -196,13 +196,13 @@ class Preview(_Record):
 
     @property
     def affordable(self) -> bool:
-        """Whether the budget suffices."""
+        """True where the budget suffices."""
         return self.after is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification(_Record):
-    """What `Ledger.verify` found: the ledger is whole and its entries add up.
+    """The result of `Ledger.verify`: the ledger is whole and its entries add up.
 
     Whoever can rewrite the whole ledger can also rewrite all hashes. Only a copy of the head that was kept elsewhere
     (printed, mailed, published) shows that: ``ledger.verify(anchor=copy)``.
@@ -220,7 +220,7 @@ class Verification(_Record):
         return f"{self.path}: intact"
 
     def facts(self) -> Facts:
-        """What to show; whether a copy of the head was compared is said in words."""
+        """The facts to show; they say in words if a copy of the head was compared."""
         compared = "yes, a copy of its head was compared" if self.anchored else "no copy of its head was compared"
         return [(name, compared if name == "anchored" else value) for name, value in super().facts()]
 
@@ -327,7 +327,7 @@ def accounting_of(budget: Guarantee, name: str | None = None) -> Accounting:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What somebody who opens a ledger says about it; None for what they leave to the ledger."""
+    """The terms that somebody states when opening a ledger; None for those left to the ledger."""
 
     budget: Guarantee | None
     accounting: str | None
@@ -464,11 +464,11 @@ class ApprovedLedger(Account):
         return tuple(sorted(self._look().consent.approving.get(plan, ())))
 
     def agreed(self, plan: str) -> bool:
-        """Whether enough people approve a plan; always where the ledger has no rule."""
+        """True where enough people approve a plan; always where the ledger has no rule."""
         return self._look().consent.agreed(plan)
 
     def approved(self) -> tuple[Mapping[str, Any], ...]:
-        """What was ever approved, oldest first."""
+        """All plans that were ever approved, oldest first."""
         return tuple(self._look().consent.meanings.values())
 
     @property
@@ -663,7 +663,7 @@ class Ledger(ApprovedLedger):
         self._step(lambda _: ("note", canonical("note", content)))
 
     def counts(self, source: str) -> bool:
-        """Whether this ledger was told that it counts for a source."""
+        """True where this ledger was told that it counts for a source."""
         return self._keyed(source) in self._look().sources
 
     def _keyed(self, source: str) -> str:
@@ -678,12 +678,12 @@ class Ledger(ApprovedLedger):
 
     @property
     def budget(self) -> Guarantee:
-        """What all releases together satisfy."""
+        """The guarantee that all releases together satisfy."""
         return self._accounting.budget
 
     @property
     def accounting(self) -> str:
-        """How guarantees add up."""
+        """The name of the rule by which guarantees add up."""
         return self._accounting.name
 
     @property
@@ -708,19 +708,19 @@ class Ledger(ApprovedLedger):
         return self._look().head
 
     def spent(self) -> Guarantee:
-        """What was spent, in the ledger's currency, rounded up."""
+        """The guarantee spent so far, in the ledger's currency, rounded up."""
         return self._accounting.at_least(self._now().spent)
 
     def spent_in_all(self) -> Guarantee:
-        """What was spent in all windows together: what somebody loses whose data is in each of them."""
+        """The guarantee spent in all windows together: the loss of somebody whose data is in each of them."""
         return self._accounting.at_least(self._look().ever)
 
     def remaining(self) -> Guarantee:
-        """What is left, in the ledger's currency, rounded down: a release at this guarantee is possible."""
+        """The guarantee that is left, in the ledger's currency, rounded down: a release can cost this much."""
         return self._accounting.at_most(self._now().left_to(self._team))
 
     def clock_warning(self) -> str:
-        """What to know where spends are dated in a later window than now; empty where none is."""
+        """A warning where spends are dated in a later window than now; empty where none is."""
         return self._look().ahead_of(clock.now())
 
     def verify(self, *, anchor: str | Sequence[str] | None = None) -> Verification:
@@ -753,7 +753,7 @@ class Ledger(ApprovedLedger):
         partition: str | Partition | None = None,
         parts: str | Iterable[str] | None = None,
     ) -> Preview:
-        """What a release would cost and leave; writes nothing."""
+        """The cost of a release and the budget after it; writes nothing."""
         content, balance = _scope(guarantee, partition, parts), self._follow().at(clock.now())
         charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
         rounded_down = self._accounting.at_most
@@ -762,7 +762,7 @@ class Ledger(ApprovedLedger):
 
     @alone
     def affords(self, guarantees: Iterable[Guarantee]) -> bool:
-        """Whether releases with all of these guarantees can be paid for, counted as they would be charged."""
+        """True where releases with all of these guarantees can be paid for, counted as they would be charged."""
         left = self._follow().at(clock.now()).left_to(self._team)
         return covers(left, reduce(added, map(self._accounting.cost, guarantees), self._accounting.nothing))
 

@@ -78,7 +78,7 @@ class Plan(Tidy):
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         error, effect = self.error_95, self.smallest_effect
         known = f"at most {expected(error)} ({100 * self.level:g} %), of {self.read}" if error is not None else "–"
         facts = [("statistic", self.statistic), ("expected error", known)]
@@ -145,7 +145,7 @@ def plan(
     guarantee: Guarantee | None = None,
     level: float = 0.95,
 ) -> Plan:
-    """What a release would cost and how far off it would be. Reads no data and spends nothing.
+    """The cost of a release and the size of its error. Reads no data and spends nothing.
 
     Raises
     ------

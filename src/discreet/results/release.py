@@ -34,7 +34,7 @@ REGISTRY: Registry[Statistic] = Registry("statistic", "discreet.questions")
 
 
 class Statistic(ABC):
-    """How to aggregate, and what is publicly known of the result.
+    """A rule for aggregating rows, with the public facts about its result.
 
     A subclass is a frozen dataclass with a ``name``, under which it registers itself so that releases can be read
     back. Its ``sensitivity`` and ``exact`` methods take what that statistic needs (the public n, the data).
@@ -126,7 +126,7 @@ class Release(Readable):
 
     @classmethod
     def shown_value(cls, value: Floats) -> Floats:
-        """What to publish of a noisy value, where it must be a value that the statistic can take: post-processing."""
+        """The value to publish for a noisy one: post-processing to a value that the statistic can take."""
         return value
 
     def noise_interval(self, level: float = 0.95) -> Interval:
@@ -201,7 +201,7 @@ class Release(Readable):
 
     @property
     def estimate(self) -> Any:
-        """What the release says: the value, or what is read from it."""
+        """The released value, or the number that is computed from it."""
         return self.value
 
     def _noise_errors(self, values: NDArray[np.float64]) -> list[float | None]:
@@ -265,7 +265,7 @@ class Release(Readable):
             ) from None
 
     def facts(self) -> Facts:
-        """What to show of a release."""
+        """The facts to show of a release."""
         return [("value", number(self.value)), *self.interval_facts(), *self.protection_facts()]
 
     def interval_facts(self) -> Facts:
@@ -276,7 +276,7 @@ class Release(Readable):
         ]
 
     def protection_facts(self) -> Facts:
-        """How the release was protected, and where the ledger has it."""
+        """The protection of the release and its place in the ledger."""
         promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
         counted = self.public.get("counted")  # what of each unit the value is about
         facts = [
@@ -330,7 +330,7 @@ def _from_dict(data: dict[str, Any]) -> Release:
 
 
 def _kind(statistic: Statistic | None) -> type[Release]:
-    """What the release of a statistic is read as."""
+    """The class that the release of a statistic belongs to."""
     return (None if statistic is None else statistic.release_type()) or Release
 
 
@@ -398,7 +398,7 @@ def claim_of_one_draw(
     protection: Protection,
     question: Mapping[str, Any],
 ) -> Claim:
-    """What a release by one draw says of itself; refused where nothing is proved of the mechanism."""
+    """The claim of a release by one draw; refused where nothing is proved of the mechanism."""
     if charged is None:
         raise NotCertified(
             f"{mechanism.name} has no proved guarantee with these parameters, so it may not touch real data. "

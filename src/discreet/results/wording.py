@@ -127,7 +127,7 @@ def _shown(value: float, digits: int | None, rounded: Callable[[float], int]) ->
 
 
 def measure_words(release: Mapping[str, Any], measure: str) -> str:
-    """What a number of a release measures, with the column that it is about: mean income, number of rows."""
+    """The quantity that a number of a release measures, with its column: mean income, number of rows."""
     subject, words = release.get("subject"), _OF.get(measure)
     if words is None or (subject is None and "{}" in words):
         return measure
@@ -135,7 +135,7 @@ def measure_words(release: Mapping[str, Any], measure: str) -> str:
 
 
 def mechanism_words(release: Mapping[str, Any]) -> str:
-    """How a release was protected, on one line."""
+    """The protection of a release, on one line."""
     mechanism = release["mechanism"]
     name = mechanism["name"].replace("_", " ")
     sizes = [f"{word} {number(mechanism[word])}" for word in ("scale", "factor") if mechanism.get(word) is not None]
@@ -152,7 +152,7 @@ def guarantee_words(guarantee: Guarantee | None, unit: str) -> dict[str, Any] | 
 
 
 def attacker_words(guarantee: Guarantee, unit: str, neighbours: Neighbours) -> str:
-    """What a guarantee allows an attacker, as the power of a test at the 5 % level, and what to think of it."""
+    """The power of an attacker's test at the 5 % level that a guarantee allows, in words, with a judgement of it."""
     power = 1 - float(guarantee.tradeoff(0.05))
     does = {
         Neighbours.ADD_REMOVE: f"recognises any one {unit} that is in the data",
