@@ -42,7 +42,7 @@ class Term:
 
 
 class RowExpression(ABC):
-    """What a language makes of a text."""
+    """A text as one language reads it."""
 
     text: str
     term: Term
@@ -190,7 +190,7 @@ class Bounds:
 
     @property
     def keeps_every_row(self) -> bool:
-        """Whether no row can fall out because of this column."""
+        """True where no row can drop out because of this column."""
         return self.nulls != "drop"
 
     def index(self, value: float) -> int:
@@ -352,7 +352,7 @@ class Categories:
 
     @property
     def keeps_every_row(self) -> bool:
-        """Whether no row can fall out because of this column."""
+        """True where no row can drop out because of this column."""
         return "drop" not in (self.nulls, self.unknown)
 
     def to_dict(self) -> dict[str, Any]:
@@ -444,7 +444,7 @@ class Bands(Categories):
 
 
 def _labels(edges: Sequence[float]) -> tuple[str, ...]:
-    """What each band holds; bands between whole numbers are named as ages are."""
+    """The name of each band; bands between whole numbers are named as ages are."""
     whole = all(edge.is_integer() for edge in edges)
     named = []
     for place, (low, high) in enumerate(pairwise(edges), start=2):

@@ -47,7 +47,7 @@ _FAILED = {"discreet": "failed"}
 
 
 class Drawing(Protocol):
-    """What the door asks of a mechanism, whoever wrote it."""
+    """The methods that the door needs of a mechanism, whoever wrote it."""
 
     @property
     def name(self) -> str: ...
@@ -75,7 +75,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a release says of itself before it happens; the ledger records all of it.
+    """The statement that a release makes about itself before it happens; the ledger records all of it.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Claim:
 
     @property
     def charged(self) -> Guarantees:
-        """What the ledger is asked to charge: the guarantee, or one for each part."""
+        """The guarantee that the ledger is asked to charge, or one for each part."""
         return {part: step.cost for part, step in self.parts.items()} if self.parts else self.guarantee
 
     def identity(self) -> str:
@@ -132,7 +132,7 @@ class Claim:
         return fingerprint(self.record())
 
     def record(self) -> dict[str, Any]:
-        """What the ledger writes down."""
+        """The record that the ledger writes down."""
         return {
             "question": dict(self.question),
             "mechanism": dict(self.mechanism),
@@ -143,7 +143,7 @@ class Claim:
 
 
 class Allowance:
-    """What a release may still draw. Every draw is verified and its cost taken, whoever asks for it.
+    """The cost that a release may still draw. Every draw is verified and its cost taken, whoever asks for it.
 
     The costs add up as in a ledger (`Accounting`): a privacy filter, so later steps may depend on earlier outputs.
     """
@@ -175,7 +175,7 @@ class Allowance:
 
     @property
     def used(self) -> bool:
-        """Whether anything was taken."""
+        """True where anything was taken."""
         return self._spent != self._accounting.nothing
 
     def draw(self, step: Step, truth: Truth) -> Floats:
@@ -268,7 +268,7 @@ def pass_through(
 
 
 def not_failed(answer: Any, request: str | None) -> Any:
-    """What a ledger holds for a request, unless its run failed after something was drawn."""
+    """The ledger's answer to a request; refused where its run failed after something was drawn."""
     if answer == _FAILED:
         raise InvalidParameter(
             "name", request, "failed after its noise was drawn, and was paid for",

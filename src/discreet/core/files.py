@@ -64,7 +64,7 @@ def _check(status: os.stat_result) -> None:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong with a file and what to do about it, in words.
+    """The reason for an error with a file, and its remedy, in words.
 
     Examples
     --------

@@ -191,7 +191,7 @@ def _weights(parts: Any) -> list[Fraction]:
 
 @dataclass(frozen=True)
 class Guarantee(PrivacyCurve):
-    """What every kind of guarantee can answer."""
+    """The questions that every kind of guarantee can answer."""
 
     kind: ClassVar[str]
 
@@ -267,7 +267,7 @@ class Guarantee(PrivacyCurve):
         return f"{rule}. Calibrate the mechanism to GaussianDP directly"
 
     def within(self, budget: Guarantee) -> bool:
-        """Whether everything that satisfies this guarantee also satisfies ``budget``.
+        """True where everything that satisfies this guarantee also satisfies ``budget``.
 
         Examples
         --------
@@ -579,7 +579,7 @@ class Profile(PrivacyCurve):
         return ways[kind]()
 
     def within(self, budget: Guarantee) -> bool:
-        """Whether whatever has this profile satisfies ``budget``: what the door asks before every release."""
+        """True where everything with this profile satisfies ``budget``: checked before every release."""
         if isinstance(budget, ApproxDP) and budget.delta > 0:
             return self.delta_at(budget.epsilon) <= budget.delta
         try:

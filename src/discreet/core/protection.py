@@ -26,7 +26,7 @@ class Neighbours(Enum):
 
     @property
     def sides(self) -> int:
-        """How often one unit's data counts: once where it comes or goes, twice where it goes and other data comes."""
+        """The number of times one unit's data counts: 1 where it comes or goes, 2 where other data replaces it."""
         return 2 if self is Neighbours.REPLACE_ONE else 1
 
 

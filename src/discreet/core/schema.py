@@ -177,7 +177,7 @@ class Feature:
         return tuple(name for name in (self.of, self.order) if name is not None)
 
     def words(self, unit: str) -> str:
-        """What the value is, for readers."""
+        """The meaning of the value, for readers."""
         of = "" if self.of is None else f" of {self.of!r}"
         by = "" if self.order is None else f" by {self.order!r}"
         return f"{self.take}{of}{by} over all rows of a {unit}"
@@ -254,7 +254,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Contribution:
-    """How much one unit may contribute; rows beyond are dropped by a random choice among the unit's own rows.
+    """The most that one unit may contribute; rows beyond are dropped by a random choice among the unit's own rows.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ class PrivacyUnit:
 
     @property
     def name(self) -> str:
-        """What one unit is called."""
+        """The name of one unit."""
         return str(self.unit)
 
     def to_dict(self) -> dict[str, Any]:
@@ -479,7 +479,7 @@ class Schema:
 
     @property
     def unit_is_row(self) -> bool:
-        """Whether each unit has exactly one row: because rows are the units, or because of features."""
+        """True where each unit has exactly one row: because rows are the units, or because of features."""
         return self.unit.column is None or self.made_from is not None
 
     def _related_columns(self) -> dict[str, Column]:
@@ -544,7 +544,7 @@ class Schema:
         return replace(self, columns=columns, where=None, related={}, features={})
 
     def keeps_every_row(self, names: Sequence[str]) -> bool:
-        """Whether every row takes part in a question about these columns, whatever its values are."""
+        """True where every row takes part in a question about these columns, whatever its values are."""
         no_filter = self.where is None and self.of_rows.where is None
         return no_filter and all(self.column(name).keeps_every_row for name in names)
 
@@ -565,7 +565,7 @@ class Schema:
             )
 
     def facts_of(self, names: Sequence[str]) -> dict[str, Any]:
-        """What is declared of some columns and of the unit: part of what a question asks."""
+        """The declared facts about some columns and the unit: part of the record of a question."""
         made: dict[str, Any] = {}
         if self.made_from is not None:
             features = {name: self.made_from.features[name] for name in self.columns_behind(names)}

@@ -73,7 +73,7 @@ def peak(first: Amount, second: Amount) -> Amount:
 
 
 def covers(allowance: Amount, amount: Amount) -> bool:
-    """Whether no coordinate of ``amount`` exceeds the allowance."""
+    """True where no coordinate of ``amount`` exceeds the allowance."""
     return all(a <= b for a, b in zip(amount, allowance, strict=True))
 
 
@@ -124,11 +124,11 @@ class Accounting:
         return (Fraction(0),) * len(self.allowance)
 
     def kept(self) -> bool:
-        """Whether spending the whole allowance certainly satisfies the budget."""
+        """True where spending the whole allowance certainly satisfies the budget."""
         return self.at_least(self.allowance).within(self.budget)
 
     def cost(self, guarantee: Guarantee) -> Amount:
-        """What a release with this guarantee adds; exact."""
+        """The exact amount that a release with this guarantee adds."""
         try:
             charged = _converted(guarantee, self.currency)
         except (InvalidParameter, NoConversion) as refusal:
@@ -160,7 +160,7 @@ class Accounting:
 
 
 def amount_of(guarantee: Guarantee, power: int) -> Amount:
-    """What a guarantee counts in its own kind."""
+    """The amount that a guarantee counts in its own kind."""
     return tuple(decimal(parameter) ** power for parameter in guarantee.parameters().values())
 
 
@@ -180,7 +180,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Approvals:
-    """How many of which people must approve a plan.
+    """The number of approvals that a plan needs, and the people who may give them.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ Sign = Callable[[bytes], bytes]
 
 
 def signed_text(head: str, content: Mapping[str, Any]) -> bytes:
-    """What a statement signs: everything in it, at this place of this ledger."""
+    """The bytes that a statement signs: everything in it, at this place of this ledger."""
     said = {name: content[name] for name in ("plan", "by", "approves")}
     return b"discreet approval\n" + canonical("approval", {"head": head, **said}).encode()
 
@@ -309,7 +309,7 @@ def scope(guarantee: Guarantees, partition: str | None) -> dict[str, Any]:
 
 
 def fingerprint(content: Mapping[str, Any]) -> str:
-    """What makes two spends the same request: everything that is said of the release, and nothing else."""
+    """The hash that two spends of the same request share: of all that is said of the release, and nothing else."""
     said = {name: content[name] for name in _CONTENT}
     return hashlib.sha256(canonical("request", said).encode()).hexdigest()
 
@@ -362,7 +362,7 @@ class Consent:
         (agreed.add if content["approves"] else agreed.discard)(content["by"])
 
     def agreed(self, plan: str) -> bool:
-        """Whether enough people approve a plan now."""
+        """True where enough people approve a plan now."""
         return self.rule is None or len(self.approving.get(plan, ())) >= self.rule.need
 
     def check(self, plan: str | None, fingerprint: str) -> None:
@@ -430,7 +430,7 @@ Costs = Mapping[str, Amount] | Amount
 
 
 class ParallelSpending:
-    """What single parts spent beyond what was spent in all of them alike."""
+    """The amounts that single parts spent beyond those spent in all parts alike."""
 
     def __init__(self, partition: Partition, nothing: Amount) -> None:
         self.partition = partition
@@ -438,13 +438,13 @@ class ParallelSpending:
         self.extra: dict[str, Amount] = {}
 
     def charge(self, costs: Costs) -> Amount:
-        """How much the largest total over the parts would rise; one amount for all raises it by just that."""
+        """The rise of the largest total over the parts; one amount for all parts raises it by just that."""
         if not isinstance(costs, Mapping):
             return costs
         return less(reduce(peak, set(self._after(costs).values()), self.highest), self.highest)
 
     def _after(self, costs: Mapping[str, Amount]) -> dict[str, Amount]:
-        """What the named parts would have spent by themselves."""
+        """The amounts that the named parts would have spent by themselves."""
         return {part: added(self.extra.get(part, self._nothing), cost) for part, cost in costs.items()}
 
     def spend(self, costs: Costs) -> None:
@@ -522,15 +522,15 @@ class Balance:
 
     @property
     def allowance(self) -> Amount:
-        """What may be spent in a window: the budget and its approved renewals."""
+        """The amount that may be spent in a window: the budget and its approved renewals."""
         return added(self.accounting.allowance, self.renewed)
 
     def left(self) -> Amount:
-        """What may still be spent."""
+        """The amount that may still be spent."""
         return less(self.allowance, self.spent)
 
     def left_to(self, team: str | None) -> Amount:
-        """What a team may still spend of what was allotted to it, and of what is left to all."""
+        """The amount that a team may still spend, of its allotment and of the rest of the budget."""
         allotted = self.opening["teams"]
         if not allotted:
             return self.left()
@@ -561,7 +561,7 @@ class Balance:
         )
 
     def costs(self, content: Mapping[str, Any]) -> Costs:
-        """What a spend's guarantees cost."""
+        """The costs of a spend's guarantees."""
         if content["guarantee"] is None:
             return {part: self._price(guarantee) for part, guarantee in content["parts"].items()}
         cost = self._price(content["guarantee"])
@@ -575,7 +575,7 @@ class Balance:
         return price
 
     def charge(self, content: Mapping[str, Any], neighbours: Neighbours | None) -> Amount:
-        """What a spend adds to the total; refuses parts that are not declared."""
+        """The amount that a spend adds to the total; refuses parts that are not declared."""
         name, costs = content["partition"], self.costs(content)
         if name is None:
             if isinstance(costs, Mapping):

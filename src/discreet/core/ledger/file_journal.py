@@ -354,7 +354,7 @@ def _slot(seq: int, digest: str) -> bytes:
 
 
 def _witnessed(record: bytes) -> dict[int, str]:
-    """What the slots say; ValueError where one of them is damaged. An empty slot says nothing."""
+    """The digests in the slots by number; ValueError where a slot is damaged. An empty slot has none."""
     found: dict[int, str] = {}
     for start in range(0, len(record), _SLOT):
         slot = record[start : start + _SLOT]

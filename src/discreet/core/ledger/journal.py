@@ -77,7 +77,7 @@ def without_secret(body: str) -> str:
 
 
 def digest_of_body(body: str) -> str:
-    """What stands for a body in the hash of its entry."""
+    """The hash that stands for a body in the hash of its entry."""
     return hashlib.sha256(body.encode()).hexdigest()
 
 
@@ -99,7 +99,7 @@ class Journal(ABC):
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether nothing is there yet; refuses anything but a ledger."""
+        """True where nothing is there yet; refuses anything but a ledger."""
 
     @abstractmethod
     def create(self, first: Entry) -> None:
@@ -122,7 +122,7 @@ class Journal(ABC):
         """The entry at a position."""
 
     def interrupted(self) -> bool:
-        """Whether this call is made by a signal handler in the middle of a use by its own thread."""
+        """True where a signal handler makes this call in the middle of a use by its own thread."""
         here = None if self.user is None else sys._getframe()
         while here is not None and here is not self.user:
             here = here.f_back

@@ -270,7 +270,7 @@ def exact_events(
 
 
 def _decided(bits: int, index: int, enclose: Callable[[int], arb], entropy: Entropy) -> bool:
-    """Whether U < p, where U begins with 64 known bits: more bits until the balls of both are apart."""
+    """True where U < p, where U begins with 64 known bits: more bits until the balls of both are apart."""
     count = _WORD
     while True:
         with precisely(count + 128):

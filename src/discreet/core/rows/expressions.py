@@ -251,7 +251,7 @@ def _looked_up(text: Any, spelled: list[tuple[str, int]], plain: bool) -> Any:
 
 
 def _no_label(column: Any, labels: Categories, name: str) -> Any:
-    """Whether a label is missing, rather than not on the list."""
+    """True where a label is missing, rather than not on the list."""
     kind = column.type()
     if isinstance(labels, Bands):
         return number_of(column, name).isnull()
@@ -275,7 +275,7 @@ def label_code(column: Any, labels: Categories, name: str) -> Any:
 
 
 def forbidden_label(column: Any, labels: Categories, name: str) -> Any:
-    """Whether a row's label is one that the schema refuses."""
+    """True where a row's label is one that the schema refuses."""
     import ibis
 
     forbidden = ibis.literal(False)
@@ -394,5 +394,5 @@ def exact_sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
 
 
 def quotient(number: Any, by: Any) -> Any:
-    """How often ``by`` goes into a number. Engines divide whole numbers each in their own way, or not at all."""
+    """The number of times ``by`` goes into a number. Engines divide whole numbers differently, or not at all."""
     return ((number - number % by) / by).round().cast("int64")

@@ -64,7 +64,7 @@ def _with_ends(table: ir.Table, unit: str, features: Sequence[Feature], names: M
 
 
 def _taken(table: ir.Table, place: int, feature: Feature, rows: Schema, names: Mapping[str, str]) -> Any:
-    """What a unit's rows become: a grid step, a count or a code; for a mean the number of its rows."""
+    """The value made of a unit's rows: a grid step, a count or a code; for a mean the number of its rows."""
     if feature.of is None:
         return table.count()
     value = table[names[feature.of]]

@@ -109,7 +109,7 @@ def _builtin(name: str) -> Any:
 
 
 def evenly(position: Any, count: Any, start: Any, limit: int) -> Any:
-    """Whether a position among ``count`` is one of the ``limit`` that are kept; all are where count ≤ limit."""
+    """True where a position among ``count`` is one of the ``limit`` that are kept; all are where count ≤ limit."""
     turned = (position + start) % count
     if limit > 2**22:  # 2⁴⁰ rows of one unit must not overflow
         turned = turned.cast("decimal(38, 0)")
@@ -138,7 +138,7 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
 
 
 def scope_of(limits: Contribution) -> Scope:
-    """What a limit on rows is about."""
+    """The columns that a limit on rows applies within."""
     return (UNIT,) if limits.rows is None else (UNIT, CELL)
 
 

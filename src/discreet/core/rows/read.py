@@ -52,7 +52,7 @@ THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    r"""How a CSV file is written.
+    r"""The format of a CSV file.
 
     A file that does not follow its dialect is refused as a whole, before anything is spent. Inside a file that does,
     every value has a meaning (``docs/proofs/rows.md``).
@@ -109,7 +109,7 @@ class Dialect:
             return ""
 
     def declared(self) -> dict[str, Any]:
-        """What differs from the default, as in the ``[source]`` table of a plan file."""
+        """The settings that differ from the default, as in the ``[source]`` table of a plan file."""
         return {name: value for name, value in vars(self).items() if value != getattr(Dialect(), name)}
 
     def delimiter_of(self, path: str) -> str:
@@ -220,7 +220,7 @@ class _CsvFile:
             raise self.refused(line + bad, f"has {found} fields, not {len(names)}", fix) from None
 
     def _check_quotes(self, line: int, piece: bytes) -> bool:
-        """Whether anything is quoted; refuses quotes that stand where they mean nothing."""
+        """True where anything is quoted; refuses quotes that stand where they mean nothing."""
         text = np.frombuffer(piece, np.uint8)
         quotes = _positions(piece, _QUOTE)
         delimiter = ord(self.dialect.delimiter_of(self.path))

@@ -215,7 +215,7 @@ class Snapshot:
 
     @property
     def by_row(self) -> bool:
-        """Whether each unit has one row."""
+        """True where each unit has one row."""
         return self.schema.unit_is_row
 
     def banded(self, bands: Mapping[str, Sequence[int]]) -> Snapshot:

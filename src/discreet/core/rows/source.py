@@ -84,12 +84,12 @@ class Source:
 
     @property
     def declares_types(self) -> bool:
-        """Whether the types of columns are facts of a catalogue. Those of a frame follow from everybody's values."""
+        """True where the types of columns are facts of a catalogue. Those of a frame follow from everybody's values."""
         return not self._is_frame and not (self._file or "").lower().rstrip("/").endswith(_TEXTS)
 
     @property
     def _unnamed(self) -> bool:
-        """Whether only rows tell how many columns there are: text without a header. Those are somebody's rows."""
+        """True where only rows show the number of columns: text without a header. Those are somebody's rows."""
         return not self.dialect.header and (self._file or "").lower().rstrip("/").endswith(_TEXTS)
 
     def names(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class Source:
         require_columns(self._name, known, asked)
 
     def may_have(self, columns: Sequence[str]) -> bool:
-        """Whether the header does not speak against these columns."""
+        """True where the header does not rule these columns out."""
         return self._unnamed or {*self.names()}.issuperset(columns)
 
     def check_texts(self) -> None:

@@ -227,7 +227,7 @@ def unit_counts(snapshot: Snapshot, column: str, *, groups: int) -> tuple[list[A
 
 
 def distinct_labels(snapshot: Snapshot, column: str, by: Sequence[str], *, groups: int) -> NDArray[Any]:
-    """How many different labels of a column, or of the units' ids, units keep in each cell. Private."""
+    """The number of different labels of a column, or of units' ids, that units keep in each cell. Private."""
     labels = _held_labels(snapshot, column, by, groups).select(CELL, "label").distinct()
     fetched = snapshot.dataset.fetch(labels.group_by(CELL).aggregate(n=labels.count())).to_pydict()
     return by_cell(fetched, "n", snapshot.schema.cells(by))
@@ -285,7 +285,7 @@ def weighted_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDAr
 
 
 def _row_parts(snapshot: Snapshot, rows: ir.Table, selected: Selected, degree: int) -> tuple[int, list[Any]]:
-    """What a row is split into, and its parts: whole, not negative, and none more than its exact share."""
+    """The whole that a row is split into, and its parts: whole numbers, not negative, none above its exact share."""
     import ibis
 
     if not selected.columns:
