@@ -1,4 +1,4 @@
-"""What statistics of bounded columns share: public bounds, a grid, the number of rows, an exact value, a reading."""
+"""The common base of statistics of bounded columns: bounds, a grid, the number of rows, an exact value, a reading."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class PublicSizeStatistic(BoundedStatistic):
         return self.n
 
     def sampling_model(self, released: PublicSizeRelease, **known: Any) -> SamplingModel:
-        """How the statistic varies between samples, with what is ``known`` of the population."""
+        """The model of variation between samples, with what is ``known`` of the population."""
         raise NoPopulationInterval(
             "statistic", self.title, "has no model of how it varies between samples", "Release one number at a time."
         )
@@ -292,7 +292,7 @@ class PublicSizeRelease(Release):
         return math.sqrt(self._number())
 
     def sampling_model(self, **known: Any) -> SamplingModel:
-        """How the statistic varies between samples, with what is ``known`` of the population."""
+        """The model of variation between samples, with what is ``known`` of the population."""
         return self._of.sampling_model(self, **known)
 
     def sampling_variance(self, **known: Any) -> float:
@@ -339,7 +339,7 @@ class PublicSizeRelease(Release):
         return [replace(read, estimate=math.sqrt(max(self._number(), 0.0)), standard_error=None)]
 
     def facts(self) -> Facts:
-        """What to show; a standard deviation before the variance that was protected."""
+        """The facts to show; a standard deviation before the variance that was protected."""
         first = [(self._of.title, number(self.standard_deviation))] if self._of.rooted else []
         return [*first, *super().facts()]
 

@@ -101,7 +101,7 @@ class ReleasedGroups(Readable):
         return f"Groups of {self.column}"
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         some = ", ".join(str(label) for label in self.labels[:_SHOWN])
         more = f", … ({len(self)} in all)" if len(self) > _SHOWN else ""
         return [

@@ -107,7 +107,7 @@ class CovarianceMoments(BernsteinMoments):
 
     @property
     def title(self) -> str:
-        """What it is of: that it is measured in parts matters less to a reader."""
+        """The name for readers, to whom it matters less that it is measured in parts."""
         return "covariances"
 
     @classmethod
@@ -133,12 +133,12 @@ class CovarianceMoments(BernsteinMoments):
         return math.prod(others) * math.prod(ratios[:2])
 
     def _moves(self, own: Mapping[int, Any]) -> Array:
-        """How far noise in each total moves what its columns have these moves for; other columns are added up."""
+        """The moves that noise in each total causes, given those of some columns; other columns are added up."""
         axes = [np.asarray(own.get(axis, 1 / factors)) for axis, factors in enumerate(self._factors)]
         return np.ravel(reduce(np.multiply.outer, axes))
 
     def worst_moves(self, *, public_size: bool) -> tuple[float, ...]:
-        """How far noise in each total moves n times an entry of the matrix: a variance, whose mean is at an end."""
+        """The moves of n times an entry by noise in each total: of a variance, whose mean is at an end."""
         place = int(np.argmax(self.widths))
         moves = self._moves({place: variance_moves(self._factors[place], 1.0, public_size=public_size)})
         return tuple((moves * float(self.widths[place]) ** 2).tolist())
@@ -280,7 +280,7 @@ class CovariancesRelease(Release):
             raise InvalidParameter("j, k", columns, f"must be below {self._dimension}", "Check the columns.")
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         return [
             ("means", number(self.means)),
             *entry_facts(self.readings()),
@@ -371,7 +371,7 @@ class MeansAndCovariances(Statistic):
 
     @property
     def title(self) -> str:
-        """What it is of: that products are measured matters less to a reader."""
+        """The name for readers, to whom it matters less that products are measured."""
         return "covariances"
 
     @property
@@ -402,13 +402,13 @@ class MeansAndCovariances(Statistic):
         return {"bounds": [list(pair) for pair in self.bounds], "counted": self.counted}
 
     def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
-        """How far one row, or so many of one unit, move the totals."""
+        """The distance by which one row, or so many of one unit, move the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         most = rows * neighbours.sides
         return Sensitivity(linf=float(most), dimension=self.coordinates)
 
     def worst_moves(self) -> tuple[float, ...]:
-        """How far one unit of noise in its totals moves n times an entry of the matrix: the worst entry and truth.
+        """The moves of n times an entry of the matrix by one unit of noise in its totals: the worst entry and truth.
 
         n·var moves by h²(½t − 2m·z + (½ − q + 2m²)z_n), with t the total of 2z² − 1: the most at m = ±1, q = 1.
         """
@@ -563,7 +563,7 @@ class MeansAndCovariancesRelease(Release):
         return correlation_range(first, second, both)
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         return [
             ("means", number(self.means)),
             *entry_facts(self.readings()),
@@ -692,7 +692,7 @@ class CovarianceMatrix(PublicSizeStatistic):
         return np.array(low), np.array(high)
 
     def coordinate_sensitivities(self, *, n: int | None = None, neighbours: Neighbours) -> NDArray[np.float64]:
-        """How far one row can move each coordinate."""
+        """The largest move of each coordinate by one row."""
         rows = self.require_n_between(n, neighbours)
         return np.array([not_below(unit / rows) for unit in self._units()])
 
@@ -920,7 +920,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
         return least_noise(self.guarantee, statistic, measured)
 
     def _much_less(self, totals: Measurement, in_parts: Measurement) -> bool:
-        """Whether a covariance, for means in the middle, has much less noise from totals of products."""
+        """True where a covariance, for means in the middle, has much less noise from totals of products."""
         statistic = cast(CovarianceMoments, in_parts.statistic)
         own, other = (largest_variance(one.mechanism) for one in (totals, in_parts))
         # Totals of products are of z = 2u − 1, so four times as large.

@@ -67,7 +67,7 @@ class DistinctLabels(Statistic):
         return {"labels": self.labels}
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours, groups: int = 1) -> Sensitivity:
-        """How far one unit moves the numbers of so many groups."""
+        """The distance by which one unit moves the numbers of so many groups."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         most = float(self.labels)
         if groups == 1:
@@ -81,7 +81,7 @@ class DistinctLabels(Statistic):
 
 @dataclass(frozen=True)
 class DistinctQuestion(MeasuredQuestion[CountRelease]):
-    """How many different labels a column holds, in all or by group; of the id column, how many units there are.
+    """The number of different labels in a column, in all or by group; for the id column, the number of units.
 
     Guarantee
     ---------

@@ -45,7 +45,7 @@ _MOST_COUNTED = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedRows(Statistic):
-    """What a question leaves out, in parts that add up to at most 1 for each unit.
+    """The rows that a question drops, in parts that add up to at most 1 for each unit.
 
     Let o be the rows of a unit beyond its limits and g its rows without a value, counted up to ``most`` together, the
     first ones first. Its parts are (1 − (o + g)/most, o/most, g/most), or nothing where no row is left out. So all
@@ -103,7 +103,7 @@ class DroppedRows(Statistic):
 
 @dataclass(frozen=True)
 class DroppedRowsRelease(Release):
-    """How many units have rows left out, and how many rows: beyond the limits, and without a value.
+    """The number of units with dropped rows, and of dropped rows: beyond the limits, and without a value.
 
     ``value`` holds the noisy parts that a `DroppedRows` describes. Of one unit at most `most` rows are counted, so more
     rows may have been left out than `rows_over_limit` and `rows_missing` say.
@@ -204,7 +204,7 @@ class DroppedRowsRelease(Release):
         ]
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         shown = [
             (
                 f"{reading.measure.removeprefix('number of ')}{', ' if reading.label else ''}{reading.label}",
@@ -217,13 +217,13 @@ class DroppedRowsRelease(Release):
         return [*shown, *offer, *self.protection_facts()]
 
     def _any_over(self) -> bool:
-        """Whether the noise alone does not explain that rows are beyond the limits."""
+        """True where the noise alone does not explain that rows are beyond the limits."""
         return self._of.limited and float(self.rows_interval().low) > 0
 
 
 @dataclass(frozen=True)
 class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
-    """How many rows and units the limits and missing values leave out of questions about some columns.
+    """The number of rows and units that limits and missing values drop from questions about some columns.
 
     Guarantee
     ---------
@@ -271,7 +271,7 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
 
     @property
     def statistic(self) -> DroppedRows:
-        """What is counted, up to how many rows of one unit."""
+        """The statistic that is counted, up to so many rows of one unit."""
         unit = self.schema.unit
         if self.schema.unit_is_row:
             given = 1 if self.most_rows is None else requirements.positive_integer("most_rows", self.most_rows)

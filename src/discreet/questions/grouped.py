@@ -329,7 +329,7 @@ class GroupedRelease(Release, Generic[R]):
 
     @property
     def estimate(self) -> dict[Any, Any]:
-        """What was asked for, by group."""
+        """The estimates that were asked for, by group."""
         return self._each("estimate")
 
     @property
@@ -365,7 +365,7 @@ class GroupedRelease(Release, Generic[R]):
         return _intervals({label: part.population_interval(level) for label, part in self.items()})
 
     def facts(self) -> Facts:
-        """What to show: one line per number, for up to 40 groups."""
+        """The facts to show: one line per number, for up to 40 groups."""
         lines: list[tuple[str, str]] = []
         for label in self.labels()[:_SHOWN]:
             found = self[label].readings()

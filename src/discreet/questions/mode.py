@@ -144,7 +144,7 @@ class ModeRelease(Release):
         return [Reading("", str(self.mode), labels={columns[0] if columns else "mode": self.mode}, measure="mode")]
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         gap = f"no category has over {floor(self.count_gap()):,} rows more, with probability 95 %"
         return [("mode", str(self.mode)), ("at most", gap), *self.protection_facts()]
 
@@ -197,7 +197,7 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
 
 
 def typical_loss(chooser: Selection, labels: int, rows: int, level: float = 0.95) -> float:
-    """How many rows the chosen label is behind the most frequent one, at most, where all labels are equally likely.
+    """The most rows that the chosen label is behind the most frequent one, where all labels are equally likely.
 
     Counts are drawn; the chance of each choice given them is exact.
     """

@@ -71,7 +71,7 @@ def part_weights(degree: int) -> tuple[Fraction, ...]:
 
 
 def weighed_sensitivity(sensitivity: Sensitivity, weights: Iterable[Fraction]) -> Sensitivity:
-    """How far a unit moves parts with weights: ℓ₂ stays, and ℓ₁ grows at most by the largest weight.
+    """The sensitivity of parts with weights: ℓ₂ stays, and ℓ₁ grows at most by the largest weight.
 
     Examples
     --------
@@ -234,17 +234,17 @@ class BernsteinMoments(Statistic):
 
     @property
     def title(self) -> str:
-        """What is read: that it is measured in parts matters less to a reader."""
+        """The name for readers, to whom it matters less that it is measured in parts."""
         return "mean and variance" if self.of == "mean" and max(self.degrees) > 1 else self.of
 
     @property
     def axis_weights(self) -> tuple[tuple[Fraction, ...], ...]:
-        """What the parts of every column are multiplied by before noise is added: nothing but for Gaussian noise."""
+        """The factors of every column's parts before noise is added: all 1 but for Gaussian noise."""
         return tuple(part_weights(one) if self.weighed else (Fraction(1),) * (one + 1) for one in self.degrees)
 
     @property
     def multiplied(self) -> tuple[Fraction, ...]:
-        """What each total is multiplied by: the product of the weights of its parts."""
+        """The factor of each total: the product of the weights of its parts."""
         return tuple(math.prod(weights, start=Fraction(1)) for weights in product(*self.axis_weights))
 
     @property
@@ -294,7 +294,7 @@ class BernsteinMoments(Statistic):
         return np.ravel(reduce(np.multiply.outer, axes))
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
-        """How far one row moves the totals."""
+        """The distance by which one row moves the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         moved = in_parts(Contribution(groups=1, rows=1), 1, self.size, neighbours)
         return weighed_sensitivity(moved, self.multiplied)
@@ -354,7 +354,7 @@ class MomentsRelease(NoisyAverageRelease):
 
     @property
     def _spread(self) -> bool:
-        """Whether the variance or the standard deviation was asked for."""
+        """True where the variance or the standard deviation was asked for."""
         return self.measure in ("variance", "standard deviation")
 
     @classmethod
@@ -421,7 +421,7 @@ class MomentsRelease(NoisyAverageRelease):
 
     @property
     def estimate(self) -> float:
-        """What was asked for."""
+        """The estimate that was asked for."""
         if not self._spread:
             return self.mean
         return self.variance if self.measure == "variance" else self.standard_deviation
@@ -485,7 +485,7 @@ class MomentsRelease(NoisyAverageRelease):
         return Interval(width**2 * float(interval.low), width**2 * float(interval.high), interval.level)
 
     def facts(self) -> Facts:
-        """What to show: what was asked for, its intervals, the other moments, and the number of rows."""
+        """The facts to show: what was asked for, its intervals, the other moments, and the number of rows."""
         spread = self._of.degrees[0] > 1 and self.measure != "standard deviation"
         return [
             (self.measure, number(self.estimate)),
@@ -497,7 +497,7 @@ class MomentsRelease(NoisyAverageRelease):
         ]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """What was asked for, and the standard deviation where it is known, each with both intervals."""
+        """The number that was asked for, and the standard deviation where it is known, each with both intervals."""
         if self._of.degrees[0] < 2 or self.measure == "standard deviation":
             return super().readings(columns)
         spread = Reading(
@@ -535,7 +535,7 @@ Moves = tuple[Sequence[float], Sequence[float] | None]
 def moments_forecast(
     question: MeasuredQuestion[Any], by: tuple[str, ...], expected: Expected, moves: Moves
 ) -> Forecast:
-    """What a plan says of the error.
+    """The error that a plan states.
 
     Parameters
     ----------
@@ -566,7 +566,7 @@ def moments_measurement(
     read: str,
     forecast: Callable[[], Forecast],
 ) -> Measurement:
-    """How the totals are measured: exact sums of products of grid steps, all in one query.
+    """The measurement of the totals: exact sums of products of grid steps, all in one query.
 
     Parameters
     ----------
@@ -652,7 +652,7 @@ def check_weighted(question: Any) -> None:
 
 
 def weighting_notes(question: Any, found: Measurement) -> tuple[str, ...]:
-    """What a plan says of rows beyond a limit: that they count, or what it would gain if they did."""
+    """The notes of a plan on rows beyond a limit: that they count, or the gain if they did."""
     unit = question.schema.unit
     if question.all_rows:
         return (f"counted: {question.counted_words()}",)

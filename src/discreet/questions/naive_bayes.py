@@ -76,11 +76,11 @@ class ClassMoments:
 
     @property
     def together(self) -> int:
-        """How many totals a class has."""
+        """The number of totals of a class."""
         return 1 + 2 * self.features
 
     def sensitivities(self) -> tuple[Sensitivity, Sensitivity]:
-        """How far a row moves the boxes, each of which counts as one coordinate; and how far all totals."""
+        """The moves by one row: of the boxes, each of which counts as one coordinate; and of all totals."""
         size, replaced = self.classes * self.together, self.neighbours is Neighbours.REPLACE_ONE
         sides = self.neighbours.sides
         # A row that stays in its class moves the features alone, but each by more than two classes share.
@@ -279,7 +279,7 @@ class GaussianNaiveBayes:
         return f"GaussianNaiveBayes({shown})"
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks an estimator about itself."""
+        """The tags by which scikit-learn knows an estimator."""
         from sklearn.utils import (  # type: ignore[import-untyped]
             ClassifierTags,
             InputTags,

@@ -92,7 +92,7 @@ def sampled_shares(q: float, rows: int, miss: float) -> tuple[float, float]:
 
 
 def noise_miss(q: float, shares: tuple[float, float], rows: int, error: float, factor: float) -> float:
-    """How often the noise may leave a sample's shares, so that an interval leaves q with probability ``error`` at most.
+    """The chance that noise may leave a sample's shares where an interval misses q with probability ``error`` at most.
 
     The noise takes an end y ranks inside its share with probability miss · e^(−factor·y) at most. So an interval is
     wrong where a sample falls short by more than nothing, or, in the part ``miss`` of all cases, by more than that
@@ -342,7 +342,7 @@ class Quantiles(Statistic):
         return {"shares": self._enclosed(), **self._grid()}
 
     def noise_miss(self, factor: float) -> float:
-        """How often the noise of a second stage with this factor may leave the shares that an interval encloses."""
+        """The chance that a second stage's noise with this factor may leave the shares that an interval encloses."""
         error = 1 - requirements.level(self.interval)
         if self.rows_at_least is None:
             return error
@@ -469,7 +469,7 @@ class QuantileRelease(Release):
         return array if isinstance(self._quantiles.probabilities, tuple) else float(array[0])
 
     def facts(self) -> Facts:
-        """What to show of a release."""
+        """The facts to show of a release."""
         shown = []
         for one in self.readings():
             known = one.noise or one.population
@@ -610,7 +610,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         return None if unasked or self.interval is False else self.interval
 
     def _independent_rows(self, limits: Contribution) -> int | None:
-        """How many rows to count on: k rows of a unit say no more of the population than one of them, at the worst."""
+        """The number of rows to count on: at the worst, k rows of a unit tell no more of the population than one."""
         if self.rows_at_least is None:
             return None
         rows = requirements.positive_integer("rows_at_least", self.rows_at_least)

@@ -58,7 +58,7 @@ class Form:
     words: str
 
     def complaint(self, name: str, value: Any) -> str | None:
-        """What is wrong with the form of a value; None where nothing is, and the question judges the rest."""
+        """The fault in the form of a value, in words; None where there is none, and the question judges the rest."""
         return None if self.fits(value) else f"{name} = {value!r} must be {self.words}."
 
 
@@ -134,7 +134,7 @@ DEFAULT_ROWS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """What is known of an error before any data is read.
+    """The facts about an error that are known before any data is read.
 
     Attributes
     ----------
@@ -257,7 +257,7 @@ def _refused(guarantee: Guarantee) -> Never:
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """What every question is told by name. A class of its own, so that what is asked about comes first.
+    """The arguments that every question takes by name. A class of its own, so that what is asked about comes first.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ class Question(Asking, ABC, Generic[A]):
 
     @abstractmethod
     def claim(self, ledger: Ledger | None) -> Claim:
-        """What the answer will say of itself."""
+        """The claim that the answer will make."""
 
     def claims(self, ledger: Ledger | None) -> list[Claim]:
         """Every claim that an approval covers: one, or one for each period of a sequence."""
@@ -358,12 +358,12 @@ class Question(Asking, ABC, Generic[A]):
         return self
 
     def charge_now(self, ledger: Ledger | None) -> Guarantee:
-        """What asking now would add to the ledger's total: a sequence of periods does not add all of it at once."""
+        """The cost that asking now would add to the ledger's total: a sequence does not add all periods at once."""
         return self.guarantee
 
     @abstractmethod
     def plan(self, ledger: Ledger | None = None) -> Plan:
-        """What the answer would be worth and cost. Reads no data and spends nothing."""
+        """The error and the cost of the answer. Reads no data and spends nothing."""
 
     def following(self, ledger: Ledger, request: str | None) -> Self:
         """The question with what it takes from earlier answers in the ledger, where it continues them."""
@@ -403,7 +403,7 @@ class Question(Asking, ABC, Generic[A]):
         return ()
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
-        """What the answer says, for readers of a report; ``words`` rename columns."""
+        """The meaning of the answer, for readers of a report; ``words`` rename columns."""
         return self.meaning.format(subject=self.subject_words(words))
 
     def subject_words(self, words: Mapping[str, str]) -> str | None:
@@ -415,7 +415,7 @@ class Question(Asking, ABC, Generic[A]):
         return named if label is None else f"{named} = {label}"
 
     def noun_words(self, words: Mapping[str, str]) -> str:
-        """What a count counts: rows, or units where each of them counts once."""
+        """The noun for what a count counts: rows, or units where each of them counts once."""
         unit = self.schema.unit
         limits = getattr(self, "contribution", None) or unit.contribution
         limited = unit.column is not None and limits is not None and limits.total == 1
@@ -423,7 +423,7 @@ class Question(Asking, ABC, Generic[A]):
         return f"{words.get(unit.name, unit.name)}s" if once else "rows"
 
     def counted_words(self) -> str | None:
-        """What one unit can count for, where units are not rows."""
+        """The rows that count of one unit, in words, where units are not rows."""
         unit = self.schema.unit
         if unit.column is None:
             return None
@@ -443,7 +443,7 @@ class Question(Asking, ABC, Generic[A]):
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """How a question with one exact value is measured.
+    """The recipe by which a question with one exact value is measured.
 
     Attributes
     ----------
@@ -539,11 +539,11 @@ class MeasuredQuestion(Question[A]):
 
     @abstractmethod
     def _measured(self) -> Measurement:
-        """How the question is measured."""
+        """The recipe by which the question is measured."""
 
     @property
     def measurement(self) -> Measurement:
-        """How the question is measured; worked out once."""
+        """The recipe by which the question is measured; worked out once."""
         found = self.__dict__.get("_measurement")
         if found is None:
             found = self.__dict__["_measurement"] = self._measured()
@@ -551,7 +551,7 @@ class MeasuredQuestion(Question[A]):
 
     @property
     def several_steps(self) -> bool:
-        """Whether more is drawn than the one value, and depends on it."""
+        """True where more is drawn than the one value, and depends on it."""
         return False
 
     def in_one_step(self) -> MeasuredQuestion[A]:
@@ -629,7 +629,7 @@ class MeasuredQuestion(Question[A]):
         )
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
-        """What a reader of the plan must know to read its error."""
+        """The notes that a reader of the plan needs to read its error."""
         unsaid = hasattr(self, "expected_rows") and self.expected_rows is None
         return (EXPECTED_ROWS,) if unsaid and "n" not in found.public else ()
 
@@ -650,7 +650,7 @@ class MeasuredQuestion(Question[A]):
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a plan is told to expect, in all groups together. It serves plans only and changes no release.
+    """The data that a plan is told to expect, in all groups together. It serves plans only and changes no release.
 
     Attributes
     ----------
@@ -681,7 +681,7 @@ class Expected:
         return DEFAULT_ROWS if self.rows is None else self.rows / groups
 
     def per_group(self, groups: int, moves: Sequence[float]) -> tuple[float, ...]:
-        """What moves a total by ``moves`` moves its share per row, in groups of equal size."""
+        """The moves per row where totals move by ``moves``, in groups of equal size."""
         return tuple(float(move) / self.rows_per_group(groups) for move in moves)
 
     def words(self, groups: int = 1, like: str = "spread evenly over the bounds") -> str:

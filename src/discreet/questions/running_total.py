@@ -83,12 +83,12 @@ class RunningTotal(Statistic):
         return {"periods": list(self.periods), "period": self.period, "bounds": bounds}
 
     def measurement(self, added: Sequence[Fraction]) -> Fraction:
-        """What is measured of the amounts that each period added: f₀·x_t + f₁·x_{t−1} + …. Private."""
+        """The number measured of the amounts that each period added: f₀·x_t + f₁·x_{t−1} + …. Private."""
         known = [*reversed(added[: len(self.so_far)])]
         return sum((weight * one for weight, one in zip(weights(len(known)), known, strict=True)), Fraction(0))
 
     def shown(self, sums: Sequence[float]) -> list[float]:
-        """What is published of running sums: whole counts, and totals that never turn back where the truth cannot."""
+        """The running sums as published: whole counts, and totals that never turn back where the truth cannot."""
         values = [float(whole_count(one)) for one in sums] if self.bounds is None else list(sums)
         low, high = (0.0, 1.0) if self.bounds is None else self.bounds
         if low < 0 < high:
@@ -132,7 +132,7 @@ class RunningTotalRelease(Release):
 
     @property
     def added(self) -> dict[Any, float]:
-        """What each period added: the differences of the running totals."""
+        """The amount that each period added: the differences of the running totals."""
         values = [*self.totals.values()]
         return dict(zip(self._of.so_far, np.diff([0.0, *values]).tolist(), strict=True))
 
@@ -161,11 +161,11 @@ class RunningTotalRelease(Release):
         return self._of.so_far.index(period)
 
     def _weights(self, place: int) -> list[float]:
-        """How far the noise of each measurement moves a running total."""
+        """The weight of each measurement's noise in a running total."""
         return [float(weight) for weight in weights(place + 1)]
 
     def _steps(self, place: int) -> list[float]:
-        """How far the noise of each measurement moves what a period added."""
+        """The weight of each measurement's noise in the amount that a period added."""
         known = self._weights(place)
         return [known[0], *np.diff(known).tolist()]
 
@@ -191,7 +191,7 @@ class RunningTotalRelease(Release):
         return [*sums, *steps]
 
     def facts(self) -> Facts:
-        """What to show: the running totals, and how they are protected."""
+        """The facts to show: the running totals, and how they are protected."""
         told = []
         for period, value in self.totals.items():
             interval = self.total_interval(period)
@@ -300,7 +300,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
 
     @property
     def statistic(self) -> RunningTotal:
-        """What is measured."""
+        """The statistic that is measured."""
         bounds = None if self._bounds is None else (self._bounds.low, self._bounds.high)
         return RunningTotal(periods=tuple(self.schema.categories(self.over).labels), period=self.period, bounds=bounds)
 
@@ -311,20 +311,20 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
 
     @property
     def _limits(self) -> Contribution:
-        """What of a unit counts: its first period, and so many rows in it."""
+        """The limits on one unit: its first period, and so many rows in it."""
         limits = self.schema.contribution(self.contribution)
         return Contribution(groups=1, rows=limits.most_rows_in_a_group())
 
     @property
     def _move(self) -> Fraction:
-        """How far one unit moves what its period added."""
+        """The distance by which one unit moves the amount that its period added."""
         ends = (0, 1) if self._bounds is None else (decimal(self._bounds.low), decimal(self._bounds.high))
         alone = stability(self._limits, cells=1, neighbours=self.schema.neighbours, low=ends[0], high=ends[1])
         return Fraction(alone.require_l2())
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one unit moves the measurements of all periods together."""
+        """The distance by which one unit moves the measurements of all periods together."""
         squares = (weight**2 for weight in weights(len(self.statistic.periods)))
         return Sensitivity(l2=root_up(sum(squares, Fraction(0)) * self._move**2))
 
@@ -384,7 +384,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         return self._claims([replace(self.statistic, period=one) for one in self.statistic.periods])
 
     def _claims(self, statistics: Sequence[RunningTotal]) -> list[Claim]:
-        """What the release of each period claims of the whole sequence, and charges to the periods so far."""
+        """The claims of the releases of all periods: about the whole sequence, charged to the periods so far."""
         mechanism, whole, name = self.mechanism, self.sensitivity, self.sequence
         kind: type[Guarantee] = ZeroConcentratedDP if isinstance(self.guarantee, ZeroConcentratedDP) else GaussianDP
         most = max(len(one.so_far) for one in statistics)
@@ -409,7 +409,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
         return replace(self, period=self.statistic.periods[0])
 
     def charge_now(self, ledger: Ledger | None) -> Guarantee:
-        """What this period adds to the total of the ledger, which has charged the earlier ones."""
+        """The guarantee that this period adds to the total of the ledger, which has charged the earlier ones."""
         if ledger is not None:
             _check_currency(ledger)
         claim = self.claim(None)

@@ -101,7 +101,7 @@ class PairedBalance(Statistic):
 
     @property
     def how(self) -> PairedScores:
-        """How pairs score."""
+        """The rule by which pairs score."""
         return scores_of(self.scores, public=self.n is not None)
 
     def parameters(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class PairedBalance(Statistic):
         return (-most, most) if self.n is not None else (np.zeros(2), np.full(2, most))
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
-        """How far one row moves the value."""
+        """The distance by which one row moves the value."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         if self.n is not None:
             return Sensitivity(moves=(2.0,))
@@ -158,7 +158,7 @@ class SignedRankRelease(Release):
 
     @cached_property
     def differences(self) -> PairedDifferences:
-        """What the release says of the differences."""
+        """The differences as the release measured them."""
         measured, of = np.atleast_1d(np.asarray(self.measured, dtype=float)), self._of
         noise = self.mechanism.law(0.0)
         if of.n is not None:

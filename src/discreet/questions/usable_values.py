@@ -116,7 +116,7 @@ class UsableValuesRelease(Release):
         ]
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         shown = [
             (
                 f"usable, {reading.label}",

@@ -32,7 +32,7 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class KMedianPlan(Result):
-    """What a fit would do, from public facts only.
+    """The settings and cost of a fit, from public facts only.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class KMedianPlan(Result):
         return self.cost_error
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         return [
             ("swaps", str(self.swaps)),
             ("ε of each choice", f"{self.strength:.4g}"),
@@ -164,14 +164,14 @@ class KMedian(ClusterModel):
         return float(np.linalg.norm(np.ptp(self.universe, axis=0)))
 
     def _share(self) -> Guarantee:
-        """What one choice may cost. As published only half of the claim is needed, and only that is spent."""
+        """The cost that one choice may have. As published only half of the claim is needed, and only that is spent."""
         whole: Guarantee = self.guarantee
         if isinstance(self.guarantee, PureDP) and self.as_published:
             whole = PureDP(up(decimal(self.guarantee.epsilon) / 2))
         return whole.split(self.swaps + 1)[0]
 
     def plan(self) -> KMedianPlan:
-        """What `fit` would do; reads no data."""
+        """The settings and cost of `fit`; reads no data."""
         requirements.positive(*next(iter(self.guarantee.parameters().items())))
         share, spent = self._share(), self.guarantee
         if isinstance(share, PureDP):
@@ -222,7 +222,7 @@ class KMedian(ClusterModel):
         return {"name": self.name, "n_clusters": self.n_clusters, "universe": universe, **self.plan().to_dict()}
 
     def _weights(self, X: ArrayLike) -> Array:
-        """How many rows are at each position. Private."""
+        """The number of rows at each position. Private."""
         try:
             rows = np.asarray(X, dtype=float)
         except (TypeError, ValueError, OverflowError):

@@ -196,7 +196,7 @@ _WEIGHT_STEPS = 256
 
 @dataclass(frozen=True)
 class LloydPlan(Result):
-    """What a fit would do, from public facts only.
+    """The settings, noise and cost of a fit, from public facts only.
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ class LloydPlan(Result):
         return None if self.published_scale is None else self.published_scale / self.sum_scale
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         facts = [
             ("iterations", str(self.iterations)),
             ("noise", f"{self.noise}, scale {self.sum_scale:.4g} on sums and {self.count_scale:.4g} on counts"),
@@ -285,7 +285,7 @@ class LloydPlan(Result):
 
 
 def _has_gaussian(guarantee: Guarantee) -> bool:
-    """Whether Gaussian noise can meet the guarantee."""
+    """True where Gaussian noise can meet the guarantee."""
     return not isinstance(guarantee, PureDP) and not (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
 
 
@@ -392,7 +392,7 @@ class DPLloyd(ClusterModel):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one row moves its cluster's sums and weighted counts in one iteration."""
+        """The distance by which one row moves its cluster's sums and weighted counts in one iteration."""
         return Sensitivity(moves=(1.0,) * self.box.dimension + (self._count_weight,) * self._counts)
 
     def counting(self) -> Accounting | None:
@@ -401,7 +401,7 @@ class DPLloyd(ClusterModel):
         return accounting_of(self.guarantee, "gdp") if squares else None
 
     def _spent(self) -> Guarantee:
-        """What really holds for the fit."""
+        """The guarantee that really holds for the fit."""
         if not self.as_published:
             return self.guarantee
         d, k = self.box.dimension, self.n_clusters
@@ -435,7 +435,7 @@ class DPLloyd(ClusterModel):
         return 2 * (d * k + 1) * self.iterations / epsilon
 
     def plan(self) -> LloydPlan:
-        """What `fit` would do; reads no data."""
+        """The settings, noise and cost of `fit`; reads no data."""
         published = self._published_scale() if isinstance(self.guarantee, PureDP) else None
         law, _, scale = self._noise()
         count_scale = scale / self._count_weight
@@ -557,7 +557,7 @@ class NoisyAverage(SumAndCount):
 
     @property
     def reach(self) -> Fraction:
-        """How far a row can be from the centre."""
+        """The largest distance of a row from the centre."""
         low, high = (Fraction(end) - self.centre for end in self.bounds)
         return max(abs(low), abs(high))
 
@@ -628,11 +628,11 @@ class AverageComparison(Result):
 
     @property
     def ratio(self) -> float:
-        """How much protecting the number of rows costs."""
+        """The factor by which protecting the number of rows enlarges the error."""
         return self.noisy_n / self.public_n
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         return [
             ("public n", f"{self.public_n:.6g}"),
             ("noisy n", f"{self.noisy_n:.6g}"),
@@ -685,7 +685,7 @@ class NoisyAverageRelease(Release):
 
     @property
     def estimate(self) -> float:
-        """What was asked for: the mean."""
+        """The mean, which was asked for."""
         return self.mean
 
     @property
@@ -716,13 +716,13 @@ class NoisyAverageRelease(Release):
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), level)
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         rows = (self.rows_name, number(round(self.count)))
         return [(self.measure, number(self.mean)), *self.interval_facts(), rows, *self.protection_facts()]
 
     @property
     def rows_name(self) -> str:
-        """What the noisy count is a count of."""
+        """The name of what the noisy count counts."""
         return "sum of weights" if self.public.get("all_rows") else "rows"
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
@@ -740,5 +740,5 @@ class NoisyAverageRelease(Release):
 
     @property
     def measure(self) -> str:
-        """What was asked for, in a word."""
+        """The name of what was asked for."""
         return "mean"

@@ -52,7 +52,7 @@ class ClusterModel(Readable):
 
     @abstractmethod
     def plan(self) -> Any:
-        """What `fit` would do; reads no data."""
+        """The settings and cost of `fit`; reads no data."""
 
     @abstractmethod
     def description(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class ClusterModel(Readable):
     @property
     @abstractmethod
     def sensitivity(self) -> Sensitivity:
-        """How far one row moves what is measured in one step."""
+        """The distance by which one row moves the measurements of one step."""
 
     @abstractmethod
     def predict(self, X: ArrayLike) -> NDArray[np.intp]:
@@ -73,7 +73,7 @@ class ClusterModel(Readable):
         """The draws of a fit, all of which are known in advance."""
 
     def claim(self, question: Mapping[str, Any] | None = None) -> Claim:
-        """What a fit says of itself before it happens."""
+        """The claim of a fit before it happens."""
         return Claim(
             guarantee=self.plan().guarantee,
             protection=Protection(),
@@ -85,7 +85,7 @@ class ClusterModel(Readable):
         )
 
     def counting(self) -> Accounting | None:
-        """How the costs of the steps add up."""
+        """The accounting that adds up the costs of the steps; None where the guarantee's own does."""
         return None
 
     @abstractmethod
@@ -186,7 +186,7 @@ class ClusterModel(Readable):
         return f"Clusters ({self.name})"
 
     def facts(self) -> Facts:
-        """What to show of a fit."""
+        """The facts to show of a fit."""
         self._require_fit()
         centres = [(f"centre {i + 1}", number(centre)) for i, centre in enumerate(self.cluster_centers_)]
         return [*centres, ("guarantee", str(self.guarantee_)), ("noisy steps", str(self.n_iter_))]

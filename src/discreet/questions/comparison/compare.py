@@ -51,7 +51,7 @@ FORMAT = 2
 
 @dataclass(frozen=True, kw_only=True)
 class MeanComparison(Readable):
-    """How two arms' means differ, with all uncertainty, made from private outputs only.
+    """The difference of two arms' means, with all uncertainty, made from private outputs only.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ class MeanComparison(Readable):
         )
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         interval = self.population_interval()
         promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
         private = f"{100 * self.privacy_share:.0f} %"
@@ -410,7 +410,7 @@ class ComparisonTerms:
         return cls(guarantee, chosen, protection, asked, source)
 
     def claim(self, statistic: MeanDifference) -> Claim | None:
-        """What the comparison says of itself; None for a published method, for which nothing holds."""
+        """The claim of the comparison; None for a published method, for which nothing holds."""
         if not self.method.certified:
             return None
         return Claim(
@@ -434,7 +434,7 @@ class ComparisonTerms:
 
 
 def public_facts(neighbours: Neighbours, arm: str, *, natural: bool = False) -> list[Fact]:
-    """What a comparison takes as public besides the number of units.
+    """The facts that a comparison takes as public besides the number of units.
 
     Where a unit is replaced by one of the same arm (or natural partition), who is in which arm is not protected.
     """

@@ -89,7 +89,7 @@ class ArmComparisons(Readable):
 
     @cached_property
     def joint_test(self) -> JointTest:
-        """Whether all arms have one mean: Welch's test, simulated through the noise; it costs nothing more."""
+        """Welch's test that all arms have one mean, simulated through the noise; it costs nothing more."""
         # One seed for all: the p-value follows from the noisy means alone, so the same means always give the same.
         return equal_means(self.arms, MonteCarlo(rng=1))
 
@@ -136,7 +136,7 @@ class ArmComparisons(Readable):
         return f"Welch's test of all {len(self.arms)} arms {found} ({pvalue_equation(self.joint_test.pvalue)})."
 
     def correction(self) -> str:
-        """What intervals and p-values were corrected for."""
+        """The correction of intervals and p-values, in words."""
         pairs = len(self.pairs)
         if pairs == 1:
             return "There is one comparison, so nothing is corrected."
@@ -369,7 +369,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
 
     @cached_property
     def statistic(self) -> MeanDifference:  # type: ignore[override]  # worked out once, and never set
-        """What is measured."""
+        """The statistic that is measured."""
         return self._measured(arms=self.schema.categories(self.by).cells, partitions=self.partitions)
 
     def content(self) -> dict[str, Any]:

@@ -53,7 +53,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Arms:
-    """What a comparison reads: counts and sums of grid offsets. Its repr shows no value.
+    """The input of a comparison: counts and sums of grid offsets. Its repr shows no value.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ _RESOLUTION = 2**30
 
 
 def size_is_public(neighbours: Neighbours, arm: str) -> bool:
-    """Whether the number of units per arm is public: one unit is replaced, and stays in its arm."""
+    """True where the number of units per arm is public: one unit is replaced, and stays in its arm."""
     return neighbours is Neighbours.REPLACE_ONE and arm == "public"
 
 
@@ -478,7 +478,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a method concludes from its noisy statistics."""
+    """The conclusion that a method draws from its noisy statistics."""
 
     contrast: Contrast
     method: str

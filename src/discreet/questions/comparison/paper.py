@@ -76,7 +76,7 @@ def _running(values: Array) -> Array:
 
 
 class Sanitizer(ABC):
-    """How one share of the budget protects one statistic, m times over."""
+    """The protection of one statistic, m times over, by one share of the budget."""
 
     @abstractmethod
     def quantile(self, ordered: Array, q: float) -> Array:
@@ -250,7 +250,7 @@ class Pieces:
 
 
 class PaperMethod(Method):
-    """What liu2023's methods share: m sanitizations with equal shares, combined by (6) and (7)."""
+    """The common base of liu2023's methods: m sanitizations with equal shares, combined by (6) and (7)."""
 
     statistics: ClassVar[int]
     as_published: bool
@@ -299,7 +299,7 @@ class PaperMethod(Method):
         return combined(LocationEstimate(np.clip(found.estimate, *bounds), np.minimum(found.variance, most)))
 
     def placed_interval(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[Spending, Any]:
-        """What is left to spend, and the interval where it is not placed by quantiles."""
+        """The spending that is left, and the interval where it is not placed by quantiles."""
         return spending, None
 
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
@@ -313,7 +313,7 @@ class PaperMethod(Method):
         return Finding(single, self.name, noisy={"m": self.m}, notes=self.notes())
 
     def notes(self) -> tuple[str, ...]:
-        """What the reader must know."""
+        """The notes that the reader must know."""
         return ("as published in liu2023: no guarantee holds (errata E2 to E5)",) if self.as_published else ()
 
     def parameters(self) -> dict[str, Any]:
@@ -418,7 +418,7 @@ class CensoredPieces(PaperMethod):
         return rest, (np.array([[low]]), np.array([[high]]))
 
     def counted(self) -> int:
-        """How many counts are sanitized: none (the shares α, β are used), one (inside), or two (below, above)."""
+        """The number of counts that are sanitized: 0 (the shares α, β are used), 1 (inside), or 2 (below, above)."""
         return 0
 
     def shares(self) -> int:

@@ -194,7 +194,7 @@ def _sampled_moments(size: int, spread: float, rng: np.random.Generator) -> tupl
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan(Result):
-    """What a comparison would show.
+    """The errors and detectable effects to expect of a comparison.
 
     Attributes
     ----------
@@ -442,13 +442,13 @@ class OutcomesOfArms(Question[A]):
         return (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
 
     def _scenario(self, rows: int) -> str:
-        """What a plan takes the data to be."""
+        """The data that a plan assumes, in words."""
         guessed = "" if self.spread is not None else ", a hundredth of the bounds' width"
         spread = f"a standard deviation of {number(self._guess)}{guessed}"
         return f"{rows:,} rows per arm, most at the lower bound, with {spread}"
 
     def _measured(self, *, arms: int, partitions: int | None) -> MeanDifference:
-        """What is measured. Sizes of arms are public only where rows are the units and no row can drop out."""
+        """The measured statistic. Sizes of arms are public only where rows are the units and no row can drop out."""
         self.schema.bounds(self.column)  # refuses labels
         fixed = self.schema.unit_is_row and self.schema.keeps_every_row([self.by, self.column])
         replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
@@ -461,7 +461,7 @@ class OutcomesOfArms(Question[A]):
         )
 
     def _selected(self, *within: str) -> Selected:
-        """What has to be added up, by arm and by the columns ``within`` them."""
+        """The totals to add up, by arm and by the columns ``within`` them."""
         return Selected(
             by=(self.by, *within),
             columns=(self.column,),
@@ -554,7 +554,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
 
     @cached_property
     def statistic(self) -> MeanDifference:  # type: ignore[override]  # worked out once, and never set
-        """What is measured."""
+        """The statistic that is measured."""
         natural = self.partition_by
         return self._measured(
             arms=self.schema.categories(self.by).cells,
@@ -642,7 +642,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         )
 
     def methods_plan(self) -> ComparisonPlan | None:
-        """What the chosen method would show; None where nothing says how many units there are, or no formula does."""
+        """The plan of the chosen method; None where the number of units is unknown, or no formula gives the error."""
         single = self._single()
         if self.expected_rows is None or not isinstance(single, Direct | PartitionLikelihood):
             return None

@@ -171,7 +171,7 @@ class UnitRows:
             self._scan(self._typed(self.table.select(*hard)), lambda values: _add_batch(visitor, values))
 
     def distinct(self, places: Sequence[int]) -> list[int]:
-        """How many different values columns have. Private."""
+        """The number of different values of each column. Private."""
         columns = [self.table[name] for name in self.table.columns]  # in the order of their places
         named = {f"s{k}": identifier(columns[k], "") if columns[k].type().is_string() else columns[k] for k in places}
         found = self.dataset.fetch(self.table.aggregate(**{name: one.nunique() for name, one in named.items()}))
@@ -341,7 +341,7 @@ class ColumnCells:
 
 @dataclass(frozen=True, eq=False)
 class FineCounts:
-    """How many values of a column lie in each fine cell. Private."""
+    """The number of a column's values in each fine cell. Private."""
 
     counts: Codes
 
@@ -354,7 +354,7 @@ class FineCounts:
         self.counts[: found.size] += found.astype(np.int64, copy=False)
 
     def cells(self, grid: ColumnCells) -> list[int]:
-        """How many values lie in each cell of a grid."""
+        """The number of values in each cell of a grid."""
         codes = np.flatnonzero(self.counts)
         place, decimals = np.divmod(np.clip(codes, _NUMBERS, _DATES - 1) - _NUMBERS, 2)
         number = 2 + np.searchsorted(grid.numbers, _LEAST[place], "right") * (1 + grid.split) + decimals * grid.split
@@ -398,7 +398,7 @@ def fine_counts(rows: UnitRows, columns: Sequence[str]) -> dict[str, FineCounts]
 
 
 def sizes_between(snapshot: Snapshot, edges: Sequence[float]) -> list[int]:
-    """How many units have so many rows, between edges. Private."""
+    """The number of units by their number of rows, between edges. Private."""
     found = unit_sizes(snapshot).to_pydict()
     counts = np.zeros(len(edges) + 1, np.int64)
     np.add.at(counts, np.searchsorted(edges, found["held"], "right"), found["n"])
@@ -535,7 +535,7 @@ class CellCounts:
         return above
 
     def outside(self, found: FoundBounds, level: float) -> tuple[float, float, float]:
-        """How many values lie outside a range that was chosen among these edges, with an interval.
+        """The number of values outside a range that was chosen among these edges, with an interval.
 
         The interval holds for all ranges between edges at once, so that the choice cannot spoil it.
         """
@@ -547,7 +547,7 @@ class CellCounts:
         return total, total - reach, total + reach
 
     def beyond(self, edge: int, level: float) -> tuple[float, float, float]:
-        """How many values reach an edge that was chosen among these, with an interval that holds for all of them."""
+        """The number of values that reach an edge chosen among these, with an interval that is valid for all edges."""
         counts = self.counts[edge + 1 :]
         size = np.array([float(counts.size)])
         reach = float(self._reach(size, size, 1 - (1 - level) / len(self.edges))[0])
@@ -555,7 +555,7 @@ class CellCounts:
         return total, total - reach, total + reach
 
     def _reach(self, squares: Array, fourths: Array, level: float) -> Array:
-        """How far sums of noise stay from zero, from the sums of squares and fourth powers of their weights.
+        """The reach of sums of noise around zero, from the sums of squares and fourth powers of their weights.
 
         One noise stands for each sum: of the same variance, and of the largest kurtosis among them.
         """
@@ -585,14 +585,14 @@ class CellCounts:
 
 @lru_cache(maxsize=256)
 def _noise_reaches(mechanism: Mechanism, summed: int, cells: int) -> float:
-    """What the largest count of an empty column stays below; columns share it."""
+    """The number that the largest count of an empty column stays below; columns share it."""
     cell = CellCounts((), np.zeros(1), mechanism, summed)
     return float(cell._reach(np.ones(1), np.ones(1), 1 - 2 * _FALSE_ALARM / cells)[0])
 
 
 @lru_cache(maxsize=512)
 def _tilt_reaches(mechanism: Mechanism, summed: int, edges: int, q: float, level: float) -> Array:
-    """How far noise moves the tilt at each of so many edges; columns share it."""
+    """The reach of the noise in the tilt at each of so many edges; columns share it."""
     cells = np.arange(1, edges + 1)
     squares, fourths = (cells * (1 - q) ** k + (edges + 1 - cells) * q**k for k in (2, 4))
     return CellCounts((), np.zeros(1), mechanism, summed)._reach(squares, fourths, 1 - (1 - level) / edges)
@@ -751,7 +751,7 @@ class ProfiledNumber:
 
 @dataclass(frozen=True)
 class Located:
-    """What the first counts say of a column: its kind, the part of the grid it lies in, and the cells to count next."""
+    """The result of a column's first counts: its kind, its part of the grid, and the cells to count next."""
 
     kind: str
     grid: ColumnCells | None = None
@@ -759,7 +759,7 @@ class Located:
 
     @property
     def whole(self) -> bool:
-        """Whether values are whole numbers; days are."""
+        """True where values are whole numbers; days are."""
         return self.kind in ("whole number", "date")
 
 
@@ -823,7 +823,7 @@ def chosen_bounds(found: Located, second: CellCounts, share: float) -> FoundBoun
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnProfile:
-    """What is released of one column.
+    """The released facts about one column.
 
     Attributes
     ----------
@@ -859,7 +859,7 @@ class ColumnProfile:
 
     @property
     def reliable(self) -> bool:
-        """Whether the bounds are known to hold half of the values at least."""
+        """True where the bounds are known to contain half of the values at least."""
         return self.held is not None and float(self.held.interval.low) >= _HALF
 
     def declared(self) -> Column | None:
@@ -967,7 +967,7 @@ def summarised(
 
 
 def labelled(kind: str, distinct: float, rows: float) -> str:
-    """Whether text is a label: many rows share each of its values."""
+    """The kind of a column, where text is a label if many rows share each of its values."""
     return "label" if kind == "text" and max(distinct, 1.0) * _PER_LABEL <= rows else kind
 
 

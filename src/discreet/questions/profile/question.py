@@ -211,7 +211,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileRelease(Readable):
-    """What a data set holds: a codebook whose every figure was released.
+    """The contents of a data set: a codebook whose every figure was released.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ class ProfileRelease(Readable):
 
     @cached_property
     def columns(self) -> dict[str, ColumnProfile]:
-        """What was found, by column."""
+        """The released facts, by column."""
         return {name: self._column(name) for name in self.names}
 
     @cached_property
@@ -260,14 +260,14 @@ class ProfileRelease(Readable):
 
     @cached_property
     def unit_sizes(self) -> UnitSizes | None:
-        """How many rows units have; None where a row is the unit."""
+        """The numbers of rows that units have; None where a row is the unit."""
         first = self.stages[0]
         counts = first.counts.get(SIZES)
         return None if counts is None else UnitSizes(counts, first.mechanism, self.guarantee)
 
     @cached_property
     def where(self) -> dict[str, Located]:
-        """What the first draw says of each column."""
+        """The result of the first draw for each column."""
         first = self.stages[0]
         return {name: located(first.counts[name], first.mechanism) for name in self.names}
 
@@ -351,7 +351,7 @@ class ProfileRelease(Readable):
         return "Codebook" + (" (simulated: protects nobody)" if self.simulated else "")
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         ends = self.units.interval
         shown = [(f"{self.protection.unit}s", f"{self.units.value:,.0f} ({ends.low:,.0f} to {ends.high:,.0f}, 95 %)")]
         sizes = self.unit_sizes
@@ -438,7 +438,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class ProfileQuestion(Question[ProfileRelease]):
-    """What columns hold of which nothing is declared but the name.
+    """The contents of columns of which nothing is declared but the name.
 
     Guarantee
     ---------
@@ -497,7 +497,7 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     @cached_property
     def _parts(self) -> tuple[Accounting | None, tuple[Guarantee, ...]]:
-        """How the draws add up, and what each may cost: under (ε, δ) the accounting with less noise."""
+        """The accounting of the draws, and the cost that each may have: under (ε, δ) the accounting with less noise."""
         stages = _STAGES if self.names else (1.0,)
         if not isinstance(self.guarantee, ApproxDP):
             return None, tuple(self.guarantee.split(stages))
@@ -510,7 +510,7 @@ class ProfileQuestion(Question[ProfileRelease]):
         return min((pure, gaussian), key=lambda one: largest_variance(self._noise(one[1][0], self._moved_first)))
 
     def _moved(self, histograms: int, single: int = 0) -> Sensitivity:
-        """How many counts a unit moves by one: a cell per histogram, or two where it is replaced, and single ones."""
+        """The counts that a unit moves by one: a cell per histogram, or two where it is replaced, and single ones."""
         sides = self.schema.neighbours.sides
         return Sensitivity(moves=(1.0,) * (histograms * sides + single))
 

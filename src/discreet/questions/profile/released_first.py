@@ -161,7 +161,7 @@ def private_limit(question: Question[Any], schema: Schema) -> PrivateLimit | Non
 
 
 def released_sizes(found: ProfileRelease, guarantee: Guarantee) -> UnitSizes:
-    """How many rows units have, as a question at this guarantee weighs them."""
+    """The numbers of rows that units have, as a question at this guarantee weighs them."""
     if found.unit_sizes is None:
         raise InvalidParameter("found", found.names, "has no numbers of rows per unit", "Name the id column.")
     return replace(found.unit_sizes, guarantee=guarantee)
@@ -175,13 +175,13 @@ _LARGEST = Contribution(total=UNIT_SIZES[-1] - 1)
 
 
 def has_private_facts(schema: Schema) -> bool:
-    """Whether a schema has bounds or limits that are not known."""
+    """True where a schema has bounds or limits that are not known."""
     private = isinstance(schema.unit.contribution, PrivateLimit)
     return private or any(isinstance(one, PrivateBounds) for one in schema.columns.values())
 
 
 def released_first(question: Question[Any], schema: Schema) -> dict[str, ProfileQuestion]:
-    """What must be released before a question, by name: nothing where its bounds and limits are declared."""
+    """The questions to release before a question, by name: none where its bounds and limits are declared."""
     known = schema.declaring(**between_edges(question, schema))
     found = {f"{BOUNDS}{name}": one for name, one in bounds_questions(known, question.columns_read()).items()}
     limits = private_limit(question, schema)
@@ -209,7 +209,7 @@ def check_approvable(first: Iterable[str], ledger: Ledger) -> None:
 
 
 def _binned(question: Question[Any], name: str) -> int | Sequence[float] | None:
-    """How a question divides a number into bins, where it does: so many of one width, or between public edges."""
+    """The bins into which a question divides a number, where it does: so many of one width, or public edges."""
     edges, bins = (getattr(question, one, None) for one in ("edges", "bins"))
     if isinstance(bins, Mapping):
         given = bins.get(name)
@@ -298,5 +298,5 @@ def _divisible(bounds: Bounds, bins: int | Sequence[float] | None) -> Bounds:
 
 
 def _counts_all(question: Question[Any]) -> bool:
-    """Whether no row is lost to a limit: all of a unit's rows have a weight, or are what is asked for."""
+    """True where no row is lost to a limit: all of a unit's rows have a weight, or are what is asked for."""
     return bool(getattr(question, "all_rows", False) or question.leads)

@@ -49,7 +49,7 @@ CONSTANT = "const"
 
 
 class Fitted(Protocol):
-    """What is read from a fit between the bounds: by least squares, or of another model that is linear in its terms."""
+    """The numbers read from a fit between the bounds: by least squares, or of another model linear in its terms."""
 
     @property
     def coefficients(self) -> Array:
@@ -72,7 +72,7 @@ class Fitted(Protocol):
         """Covariance matrix of the coefficients."""
 
     def wald(self, restrictions: Array, values: Array) -> JointTest:
-        """Whether several combinations of coefficients have given values."""
+        """Test that several combinations of coefficients have given values."""
 
 
 F = TypeVar("F", bound=Fitted, covariant=True)
@@ -140,7 +140,7 @@ class Design(Generic[F]):
 
     @property
     def shifts(self) -> Array:
-        """What is added to each coefficient: the constant starts at the outcome's lower bound."""
+        """The numbers added to each coefficient: the constant starts at the outcome's lower bound."""
         return np.array([self.outcome.low, *(0.0 for _ in self.terms[1:])])
 
     def along(self, values: Mapping[str, Any]) -> Array:
@@ -302,7 +302,7 @@ class Coefficients(ABC, Generic[F]):
         return LinearEstimate(estimate, float(self.design.sampled.standard_error(along)), self.design, along)
 
     def wald_test(self, *columns: str) -> JointTest:
-        """Whether the coefficients of some columns, by default of all, are 0 together."""
+        """Test that the coefficients of some columns, by default of all, are 0 together."""
         known = list(dict.fromkeys(term.column for term in self.design.terms if term.column))
         for column in columns:
             if column not in known:
@@ -426,7 +426,7 @@ class CoefficientsRelease(Release, Coefficients[F]):
 
     @abstractmethod
     def fit_facts(self) -> Facts:
-        """How well the fit describes the outcome."""
+        """The facts that tell how well the fit describes the outcome."""
 
     @property
     def on(self) -> tuple[str, ...]:
@@ -473,7 +473,7 @@ class CoefficientsRelease(Release, Coefficients[F]):
         return [*lines, *fit, *self.protection_facts()]
 
     def verdict(self) -> Mapping[str, Any]:
-        """Whether any column goes with the outcome, by the joint test of all of them."""
+        """The verdict on any relation between columns and outcome, by the joint test of all columns."""
         pvalue = self.wald_test().pvalue
         return {"test": "no relation", "pvalue": pvalue, "said": [self._together(pvalue), self._each()]}
 
@@ -545,7 +545,7 @@ class ExpectedError(NamedTuple):
 
 @dataclass(frozen=True)
 class CoefficientsQuestion(MeasuredQuestion[R]):
-    """How an outcome goes with other columns."""
+    """A question about the relation of an outcome to other columns."""
 
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
     schema: Schema
@@ -568,7 +568,7 @@ class CoefficientsQuestion(MeasuredQuestion[R]):
 
     @abstractmethod
     def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
-        """What a plan says of every coefficient but the constant, for unrelated columns that are spread evenly."""
+        """The errors that a plan states of every coefficient but the constant, for unrelated columns spread evenly."""
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         first = next(iter(self._expected_errors(self.measurement)))

@@ -104,7 +104,7 @@ def exact_squares(
 
 
 def measured_squares(fit: LeastSquares, stored: dict[str, Any], before: int = 0) -> MeasuredSquares:
-    """What the last step measured of a fit, as a release keeps it behind so many numbers of other fits."""
+    """The squares that the last step measured of a fit, stored behind so many numbers of other fits."""
     variance = largest_variance(mechanism_from_dict(stored["mechanism"]))
     own = stored["value"][before : before + len(fit.terms)]
     return MeasuredSquares(fit, np.array(own, dtype=float), variance)
@@ -356,7 +356,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
 
     @property
     def several_steps(self) -> bool:
-        """Whether squares are measured after the moments."""
+        """True where squares are measured after the moments."""
         return not knows_squares(cast(Any, self.measurement.statistic))
 
     def in_one_step(self) -> RegressionQuestion:
@@ -364,11 +364,11 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         return RegressionInOneStep(self.schema, self.column, self.on, self.guarantee, **given)
 
     def _rows(self, moments: Moments) -> int:
-        """How many rows of a unit count."""
+        """The number of rows of a unit that count."""
         return self.schema.contribution(self.contribution).most_rows(moments.cells)
 
     def _costs(self, moments: Moments) -> tuple[Guarantee, ...]:
-        """What every draw of the moments may cost, and last what the squares may."""
+        """The cost that every draw of the moments may have, and last the cost of the squares."""
         if not isinstance(moments, MomentBoxes):
             return self.guarantee.split([1 - SHARE, SHARE])
         outcome = outcome_share(moments)
@@ -454,7 +454,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
     # ---- what a plan expects ----------------------------------------------------------------------------------------
 
     def _forecast(self, moments: Moments) -> Forecast:
-        """What a plan says of the first coefficient."""
+        """The error that a plan states of the first coefficient."""
         return Forecast(
             weights=self._moves(moments, moments.terms(moments.on)[1]),
             scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
@@ -476,7 +476,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         return Expected(rows=self.expected_rows if size is None else size)
 
     def _moves(self, moments: Moments, term: Coefficient) -> tuple[float, ...]:
-        """How far noise in each total moves a coefficient, in the scenario of a plan."""
+        """The moves of a coefficient by noise in each total, in the scenario of a plan."""
         return tuple((moved_per_row(moments, term) / self._expected(moments).rows_per_group()).tolist())
 
     def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:

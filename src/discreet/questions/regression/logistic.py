@@ -285,7 +285,7 @@ class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
         return self._released(self._moments(self._predictors()))
 
     def _released(self, moments: LogisticMoments) -> Measurement:
-        """How the moments are measured: as a table where there are no numbers."""
+        """The measurement of the moments: as a table where there are no numbers."""
         labels, read = tuple(moments.labels), f"the coefficient of {moments.terms(moments.on)[1].name}"
         if not moments.columns:
             table = table_measurement(self, labels, self.contribution)

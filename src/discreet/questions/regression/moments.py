@@ -147,7 +147,7 @@ class RegressionColumns(ABC):
         return (Coefficient(CONSTANT, ""), *(term for column in on for term in self._terms(column)))
 
     def spread(self, term: Coefficient) -> float:
-        """What a plan expects of a term's standard deviation between its bounds."""
+        """The standard deviation of a term between its bounds that a plan expects."""
         if term.label is not None:
             share = 1 / len(self.labels[term.column])
             return math.sqrt(share * (1 - share))
@@ -227,7 +227,7 @@ class MomentProducts(RegressionColumns, Statistic):
         } | self.named()
 
     def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
-        """How far one row, or so many of one unit, move the totals."""
+        """The distance by which one row, or so many of one unit, move the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         each = [Fraction(weight) for weight in self.weights or ()]
         sides = rows * neighbours.sides
@@ -297,7 +297,7 @@ class MomentProducts(RegressionColumns, Statistic):
         return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)
 
     def worth(self) -> Array:
-        """How far noise in each total moves the coefficients together, where data is as weights are made for it."""
+        """The move of all coefficients together by noise in each total, where data is as weights are made for it."""
         every = self.coordinates
         spreads = [1.0] * every.size
         for i, known in enumerate(self.two_valued):
@@ -350,7 +350,7 @@ class MomentBoxes(MomentProducts):
         return np.asarray(np.linalg.inv(self.coordinates.in_boxes))
 
     def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
-        """How far one row, or so many of one unit, move the totals.
+        """The distance by which one row, or so many of one unit, move the totals.
 
         (1 − y)|z| + y|z| ≤ 1 and ((1 − y)² + y²)z² ≤ 1: the first two boxes count as one.
         """
@@ -435,7 +435,7 @@ class RegressionMoments(RegressionColumns, BernsteinMoments):
         self.settle(len(self.degrees))
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
-        """How far one row moves the totals."""
+        """The distance by which one row moves the totals."""
         return in_parts(Contribution(groups=1, rows=1), self.cells, self.size, neighbours)
 
     def parameters(self) -> dict[str, Any]:
@@ -448,7 +448,7 @@ Moments = RegressionMoments | MomentProducts
 
 
 def knows_squares(moments: Moments) -> bool:
-    """Whether the totals hold Σ w²e², so that nothing has to be measured after the fit."""
+    """True where the totals contain Σ w²e², so that nothing has to be measured after the fit."""
     return isinstance(moments, RegressionMoments) and all(
         two or degree > 2 - (name == moments.outcome)
         for name, degree, two in zip(moments.columns, moments.degrees, moments.two_valued, strict=True)
@@ -490,7 +490,7 @@ def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
 
 
 def moved_per_row(moments: Moments, term: Coefficient) -> Array:
-    """How far noise in each total moves a coefficient, times the number of rows.
+    """The move of a coefficient by noise in each total, times the number of rows.
 
     Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
     """

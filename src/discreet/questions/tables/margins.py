@@ -127,7 +127,7 @@ class Combination(Result):
         return "Combination of cells"
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         return [
             ("estimate", number(self.estimate)),
             ("standard error", number(self.standard_error)),
@@ -183,7 +183,7 @@ class MarginTable(Tidy):
 
     @property
     def published(self) -> Array:
-        """What to print: presented counts, or measured ones without negative values."""
+        """The counts to print: presented ones, or measured ones without negative values."""
         measured = np.where(self.possible, np.maximum(self.estimate, 0.0), 0.0)
         return measured if self.presented is None else self.presented.astype(float)
 
@@ -221,7 +221,7 @@ class MarginTable(Tidy):
         return np.minimum(low, self.presented), np.maximum(high, self.presented)
 
     def flags(self) -> NDArray[Any]:
-        """How reliable each cell is, by its standard error over its count.
+        """The reliability of each cell, by its standard error over its count.
 
         "" below 16.5 %, "caution" up to 33.3 %, "unreliable" beyond: a rule of published numbers alone.
         """
@@ -356,7 +356,7 @@ def all_margins(columns: Sequence[str], up_to: int | None = None) -> list[list[s
 
 
 def hierarchy(column: str, within: str, groups: Mapping[Any, Sequence[Any]]) -> list[dict[str, Any]]:
-    """What cannot occur where the labels of one column lie within those of another, such as districts within regions.
+    """The combinations that cannot occur where one column's labels lie within another's, as districts within regions.
 
     Parameters
     ----------
@@ -505,7 +505,7 @@ class Margins(Statistic):
 
     @property
     def reaches(self) -> tuple[int, ...]:
-        """How far one row moves a count, and a sum in steps from its middle."""
+        """The moves by one row: of a count, and of a sum in steps from its middle."""
         if self.summed is None:
             return (1,)
         return 1, max(self.summed[2] - self.middle, self.middle - self.summed[1])
@@ -520,7 +520,7 @@ class Margins(Statistic):
         return tuple(sorted(list(self.columns).index(name) for name in table))
 
     def workload(self, weights: Weights = "tables", accuracy: Accuracy = "sum") -> Workload:
-        """What is wanted, for the mechanism.
+        """The wanted tables, for the mechanism.
 
         ``weights`` weigh the mean squared error of a cell of each table: all alike for ``"tables"``, by the number of
         cells for ``"cells"``, or as given.
@@ -788,7 +788,7 @@ class MarginsRelease(Release, MarginTests):
         return f"Release of {len(self.margins.tables)} tables that add up"
 
     def facts(self) -> Facts:
-        """What to show: one line per table, and how it was protected."""
+        """The facts to show: one line per table, and how it was protected."""
         lines = [
             (" × ".join(table) or "total", f"{_cells(self, table)}, standard error {number(self._error(table))}")
             for table in self.margins.tables

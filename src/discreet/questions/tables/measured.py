@@ -157,7 +157,7 @@ def _lower(score: Array, chosen: NDArray[np.intp], margins: Sequence[Axes], sign
 
 
 def _missed(left: Array, margins: Sequence[Axes]) -> Array:
-    """How much a unit in each cell would bring the margins, and the cell, nearer."""
+    """The gain of a unit in each cell: how much nearer it brings the margins, and the cell."""
     score = 2 * left
     for axes in margins:
         others = tuple(axis for axis in range(left.ndim) if axis not in axes)
@@ -273,7 +273,7 @@ class SyntheticEstimate(Result):
         return "Estimate from synthetic rows"
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         return [
             ("estimate", number(self.estimate)),
             ("standard error", number(self.standard_error)),
@@ -362,7 +362,7 @@ class MeasuredMargins:
 
     @property
     def fits(self) -> bool:
-        """Whether the table of all axes is small enough to be computed."""
+        """True where the table of all axes is small enough to be computed."""
         return math.prod(self.noise.sizes) <= MOST_PRESENTED
 
     def margin(self, axes: Axes) -> Array:

@@ -158,7 +158,7 @@ class CellEstimates(Tidy):
         return np.asarray(low), np.asarray(high)
 
     def _quantile(self, z: float) -> float:
-        """How many standard deviations the noise of a count stays below, where a normal one stays below z."""
+        """The standard deviations that the noise of a count stays below, where a normal one stays below z."""
         tail, law = math.erfc(z / math.sqrt(2)) / 2, self._table.noise
         # Cells and a public total weigh in at most `merged` noises; fewer of them have the heavier tails.
         count = min(self._merged, _MANY)
@@ -406,7 +406,7 @@ class ContingencyTable(Statistic):
         }
 
     def sensitivity(self, neighbours: Neighbours = Neighbours.ADD_REMOVE, *, rows_per_unit: int = 1) -> Sensitivity:
-        """How far one unit with at most ``rows_per_unit`` rows can move the table."""
+        """The largest move of the table by one unit with at most ``rows_per_unit`` rows."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
         replaced = neighbours is Neighbours.REPLACE_ONE
@@ -517,7 +517,7 @@ class TableRelease(Release):
         return float(measured.n) if measured.n is not None else float(measured.cells.sum())
 
     def facts(self) -> Facts:
-        """What to show: one line per cell, where the law of its noise is known."""
+        """The facts to show: one line per cell, where the distribution of its noise is known."""
         try:
             cells = self.counts().facts()
         except InvalidParameter:
@@ -579,7 +579,7 @@ class TableRelease(Release):
 def table_measurement(
     question: MeasuredQuestion[Any], columns: tuple[str, ...], contribution: Contribution | None
 ) -> Measurement:
-    """How the counts by the labels of some columns are measured."""
+    """The measurement of the counts by the labels of some columns."""
     schema = question.schema
     statistic = ContingencyTable({name: schema.categories(name).labels for name in columns})
     limits = schema.contribution(contribution)
@@ -647,7 +647,7 @@ class TablePlan(Plan):
     reason: str
 
     def facts(self) -> Facts:
-        """What to show of a plan."""
+        """The facts to show of a plan."""
         return [*super().facts(), ("chosen because", self.reason)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -675,14 +675,14 @@ class TableChoice(Result):
     sensitivity: Sensitivity
 
     def plan(self, *, ledger: Ledger | None = None) -> TablePlan:
-        """What a release with it would cost, with the reason of the choice."""
+        """The plan of a release with it, with the reason for the choice."""
         base = plan(self.sensitivity, self.mechanism, ledger=ledger)
         named = {entry.name: getattr(base, entry.name) for entry in fields(base)}
         named |= {"statistic": ContingencyTable.name, "read": "rows of a cell"}
         return TablePlan(**named, reason=self.reason)
 
     def facts(self) -> Facts:
-        """What to show of a choice."""
+        """The facts to show of a choice."""
         costs = [(f"cost of {name}", number(cost)) for name, cost in self.costs.items()]
         return [("mechanism", self.mechanism.name), ("reason", self.reason), *costs]
 
