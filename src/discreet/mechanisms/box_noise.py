@@ -246,7 +246,7 @@ class BoxNoise(Mechanism):
         return replace(shaped, scale=laplace_scale(guarantee, Sensitivity(l1=shaped._moved(sensitivity))))
 
     def _moved(self, sensitivity: Sensitivity) -> float:
-        """How far all boxes move together, each by the largest of its moves."""
+        """The move of all boxes together, each by the largest of its moves."""
         if self.boxes == 1:
             return sensitivity.require_linf()
         if sensitivity.dimension != self.boxes:

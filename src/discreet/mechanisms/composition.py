@@ -400,7 +400,7 @@ class _Parts:
 
     @property
     def failing(self) -> bool:
-        """Whether a part may fail with positive probability."""
+        """True where a part may fail with positive probability."""
         return any(part.delta > 0 for part in self.responses)
 
     @cached_property

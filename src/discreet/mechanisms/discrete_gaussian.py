@@ -89,7 +89,7 @@ class MagnitudeTable:
         return self.tails[::-1]
 
     def magnitudes(self, uniforms: Array) -> NDArray[np.int64]:
-        """How many tails exceed each number of (0, 1)."""
+        """The number of tails that exceed each number of (0, 1)."""
         return np.asarray(self.tails.size - np.searchsorted(self.rising, uniforms, side="right"), dtype=np.int64)
 
     @cached_property

@@ -145,7 +145,7 @@ class GaussianProfile(CurveProfile):
 
 
 def is_pure(guarantee: Guarantee) -> TypeGuard[PureDP | ApproxDP]:
-    """Whether it is ε alone, which normal noise never meets."""
+    """True where the guarantee is ε alone, which normal noise never meets."""
     return isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
 
 

@@ -344,7 +344,7 @@ class GeneralizedGaussian(AdditiveNoise):
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
     ) -> Guarantee:
-        """What holds for ``sensitivity``: by default the (ε, δ)-DP guarantee at δ = 1e-6."""
+        """The guarantee for ``sensitivity``: by default (ε, δ)-DP at δ = 1e-6."""
         if kind is None and delta is None:
             delta = _STATED_DELTA
         return super().guarantee(sensitivity, kind, delta=delta)

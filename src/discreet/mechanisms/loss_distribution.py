@@ -493,7 +493,7 @@ class BallCurve(Protocol):
 
 
 def dominates(mu: arb, curve: BallCurve) -> bool:
-    """Whether δ_μ(ε) ≥ δ(ε) is proved for every ε, so that the mechanism behind ``curve`` is μ-GDP.
+    """True where δ_μ(ε) ≥ δ(ε) is proved for every ε, so that the mechanism behind ``curve`` is μ-GDP.
 
     Both curves are convex in x = e^ε. On a cell [x₀, x₁] the Gaussian one lies above its tangent at the
     middle and the other below its chord, so two comparisons at the ends settle the whole cell; a cell that
@@ -570,7 +570,7 @@ def first_certified(guess: float, holds: Callable[[float], bool]) -> float:
 
 
 def exact_moves(sensitivity: Sensitivity) -> tuple[Fraction, ...]:
-    """What each coordinate moves by, exactly; the single shift Δ₁ is the worst case where only ℓ₁ is known."""
+    """The exact move of each coordinate; the single shift Δ₁ is the worst case where only ℓ₁ is known."""
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0)")
     if sensitivity.moves is not None:
         return tuple(Fraction(move) for move in sensitivity.moves)
@@ -613,7 +613,7 @@ def working_bits(delta: float) -> int:
 
 
 class ImpliedProfile(CurveProfile):
-    """What a guarantee implies, as the worst mechanism that satisfies it has it.
+    """The privacy curve that a guarantee implies: that of the worst mechanism that satisfies it.
 
     Parameters
     ----------
@@ -651,7 +651,7 @@ class ImpliedProfile(CurveProfile):
         return super().guarantee(kind, delta=delta)
 
     def within(self, budget: Guarantee) -> bool:
-        """Whether the stated guarantee implies ``budget``."""
+        """True where the stated guarantee implies ``budget``."""
         return self.stated.within(budget)
 
     def _reach(self) -> float:

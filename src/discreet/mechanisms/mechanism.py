@@ -212,7 +212,7 @@ class Mechanism(ABC):
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
     ) -> Guarantee:
-        """What holds for ``sensitivity``, in the mechanism's own kind or in the one asked for: what ledgers charge."""
+        """The guarantee for ``sensitivity``, in the mechanism's own kind or in the one asked for: ledgers charge it."""
         return self.profile(sensitivity).guarantee(kind or self.own_kind, delta=delta)
 
     @abstractmethod
@@ -235,7 +235,7 @@ class Mechanism(ABC):
         return low, high
 
     def error(self, level: float = 0.95) -> Floats:
-        """How far from the truth the output stays with probability ``level``, for the least favourable truth."""
+        """The error that the output stays within with probability ``level``, for the least favourable truth."""
         return self.law(0.0).quantile((1 + level) / 2)
 
     def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
@@ -455,7 +455,7 @@ class WholeNoise(Mechanism):
     """Whole-number noise of one law and one scale on every coordinate."""
 
     words: ClassVar[str]
-    """What the noise is called."""
+    """The name of the noise."""
     scale: float
 
     def _need_moves(self, exact: Exact, *, several: bool) -> None:

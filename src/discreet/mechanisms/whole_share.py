@@ -198,7 +198,7 @@ class WholeShare(Mechanism):
 
 
 def _moves(sensitivity: Sensitivity, rows: int) -> Sensitivity:
-    """How far counts move where shares move by at most so much; a count that moves at all moves by one."""
+    """The moves of counts where shares move by at most so much; a count that moves at all moves by one."""
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(moves=(0.01,))")
     sizes = (sensitivity.require_l1(),) if sensitivity.moves is None else sensitivity.moves
     return Sensitivity(moves=tuple(max(math.floor(Fraction(size) * rows), 1) for size in sizes))

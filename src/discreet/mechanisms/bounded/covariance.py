@@ -231,7 +231,7 @@ class BoundedCovariance(Mechanism):
         return parts
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """What the budget implies; with ``as_published``, what really holds."""
+        """The privacy curve that the budget implies; with ``as_published``, the one that really holds."""
         require_covered(self.changes, sensitivity)
         if not self.as_published or self.inflated:
             return ImpliedProfile(self.budget)
@@ -383,7 +383,7 @@ class BoundedCovariance(Mechanism):
         return -reach, reach
 
     def error(self, level: float = 0.95) -> Array:
-        """How far from the truth each measured entry stays with probability ``level``, at the worst truth.
+        """The error that each measured entry stays within with probability ``level``, at the worst truth.
 
         A covariance is drawn in the range that the released variances leave it; the public range bounds its error.
         """

@@ -172,7 +172,7 @@ class TruncatedLaplaceLaw(LocationLaw):
         return plain(draws if self._on_grid() else np.clip(draws, self.lower, self.upper, out=draws))
 
     def _on_grid(self) -> bool:
-        """Whether both bounds are grid points, which rounding cannot pass; not asked for arrays of bounds."""
+        """True where both bounds are grid points, which rounding cannot pass; False for arrays of bounds."""
         if self.lower.ndim or self.upper.ndim or self.grid.ndim:
             return False
         cells = np.array([self.lower, self.upper]) / self.grid
@@ -212,7 +212,7 @@ def truncated_laplace_interval(
 
 
 def _reach(behind: Array, ahead: Array, alpha: float) -> Array:
-    """How far ahead of the value, in scales, a truth may lie; ``behind`` and ``ahead`` are the distances to the ends.
+    """The farthest truth ahead of the value, in scales; ``behind`` and ``ahead`` are the distances to the ends.
 
     The truth at distance d ahead has d(truth) = d. With p = e^d, g = e^{−behind} and M = e^{−ahead} that is quadratic
     in p: (1−α)M·p² + 2α·p + (1−α)g − 2 = 0 where the region is cut by neither end, and α·M·p² − 2α·p + 1 − (1−α)g = 0
@@ -738,7 +738,7 @@ class BoundedLaplace(Mechanism):
         return truncated_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)
 
     def error(self, level: float = 0.95) -> Floats:
-        """How far from the truth the output stays with probability ``level``: most for a truth at an end."""
+        """The error that the output stays within with probability ``level``: largest for a truth at an end."""
         low, high = self._domain.ends
         scale = np.asarray(self.scale)
         error = -scale * np.log1p(level * np.expm1((low - high) / scale))
@@ -920,7 +920,7 @@ class BoundaryInflatedLaplace(Mechanism):
         return clamped_laplace_interval(value, level, np.asarray(self.scale), low, high, grid)
 
     def error(self, level: float = 0.95) -> Floats:
-        """How far from the truth the output stays with probability ``level``; never beyond the domain's length."""
+        """The error that the output stays within with probability ``level``; at most the domain's length."""
         low, high = self._domain.ends
         error = np.minimum(-self.scale * np.log1p(-level), high - low)
         return float(error) if error.ndim == 0 else np.asarray(error)

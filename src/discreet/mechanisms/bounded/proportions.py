@@ -352,7 +352,7 @@ class BoundedProportions(Mechanism):
         return float(measured[index - (index > dropped_rows)]), self._inner
 
     def error(self, level: float = 0.95) -> Any:
-        """How far from the truth a measured number stays with probability ``level``, at the worst truth."""
+        """The error that a measured number stays within with probability ``level``, at the worst truth."""
         return self._inner.error(level)
 
     def parameters(self) -> dict[str, Any]:
@@ -432,7 +432,7 @@ class TiedPair(Mechanism):
 
     @property
     def domain(self) -> tuple[float, float]:
-        """What both domains leave the first statistic."""
+        """The interval that both domains leave the first statistic."""
         (low, high), others = self.bounds
         a, b = self.coefficients
         ends = sorted((self.total - b * end) / a for end in others)
@@ -498,7 +498,7 @@ class TiedPair(Mechanism):
         return np.stack([np.asarray(low), image[..., 0]], axis=-1), np.stack([np.asarray(high), image[..., 1]], axis=-1)
 
     def error(self, level: float = 0.95) -> Array:
-        """How far from the truth each statistic stays with probability ``level``, at the worst truth."""
+        """The error that each statistic stays within with probability ``level``, at the worst truth."""
         a, b = self.coefficients
         return np.asarray(np.array([1.0, abs(a / b)]) * self._inner.error(level))
 

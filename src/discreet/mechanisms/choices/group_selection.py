@@ -264,7 +264,7 @@ class OptimalSelection(GroupSelection):
         return flags
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """What (ε, δ)-DP of each group implies for all groups of a unit."""
+        """The privacy curve that (ε, δ)-DP of each group implies for all groups of a unit."""
         groups = changed_groups(sensitivity)
         epsilon, delta = decimal(self.epsilon) * groups, decimal(self.delta) * groups
         return ImpliedProfile(ApproxDP(up(epsilon), min(up(delta), 1.0)))
@@ -382,7 +382,7 @@ class ThresholdProfile(CurveProfile):
 
 
 _REACH = NormalDist().inv_cdf(0.95)
-"""How far above the threshold a group must be to be shown with probability 95 %, in standard deviations."""
+"""The distance above the threshold at which a group is shown with probability 95 %, in standard deviations."""
 
 
 @dataclass(frozen=True, kw_only=True)

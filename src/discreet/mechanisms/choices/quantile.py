@@ -283,7 +283,7 @@ class QuantileChoice(Mechanism):
 
     @property
     def rounds(self) -> int:
-        """How many choices one row takes part in."""
+        """The number of choices that one row takes part in."""
         count = len(self.probabilities)
         return math.ceil(math.log2(count + 1)) if self.recursive else count
 
@@ -520,7 +520,7 @@ class IntervalEnds:
         return cls(lower, upper, np.maximum(sixteenths, 0).astype(np.int64))
 
     def distances(self, part: Histogram, targets: tuple[Fraction, Fraction], common: int) -> Integers:
-        """How far each pair is from reaching as far as it has to and no farther, in parts of 1/common.
+        """The distance of each pair from reaching as far as it has to and no farther, in parts of 1/common.
 
         The largest of four numbers of rows: those by which either end falls short of its margin, and those by which the
         next edge inwards would not. The outermost edges never fall short, and the innermost have no next.
@@ -886,7 +886,7 @@ class _Side:
         return cls(distances[order], classes.starts[order], np.cumsum(classes.widths[order]))
 
     def points_up_to(self, levels: Integers) -> Integers:
-        """How many points have a distance of at most each level."""
+        """The number of points with a distance of at most each level."""
         places = np.searchsorted(self.distances, levels, side="right")
         return np.asarray(np.concatenate([[0], self.ends])[places])
 

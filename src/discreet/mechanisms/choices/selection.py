@@ -205,7 +205,7 @@ def exact_scores(truth: Truth) -> list[Fraction]:
 
 
 def whole_gaps(truth: Truth) -> Array | None:
-    """How far whole-number scores are behind the best, as exact floats; None for other kinds of scores.
+    """The gaps of whole-number scores behind the best, as exact floats; None for other kinds of scores.
 
     Arrays take the same time whatever is in them, which sums of fractions do not.
     """
@@ -217,12 +217,12 @@ def whole_gaps(truth: Truth) -> Array | None:
 
 
 def largest_move(sensitivity: Sensitivity) -> Fraction:
-    """How far a single score can move: the largest of the moves; where they are unknown, ℓ₂ bounds it."""
+    """The largest move of a single score: the largest of the moves; where they are unknown, ℓ₂ bounds it."""
     return Fraction(sensitivity.moves[0] if sensitivity.moves else sensitivity.require_l2())
 
 
 def moves_one_way(sensitivity: Sensitivity) -> bool:
-    """Whether a single score moves at all, so that scores never move in opposite directions."""
+    """True where only a single score moves, so that scores never move in opposite directions."""
     return sensitivity.moves is not None and len(sensitivity.moves) == 1
 
 
@@ -257,7 +257,7 @@ class Selection(Mechanism):
         return self.monotone or moves_one_way(sensitivity)
 
     def _spread(self, sensitivity: Sensitivity) -> Fraction:
-        """How far apart two scores can move."""
+        """The largest distance by which two scores can move apart."""
         return largest_move(sensitivity) * (1 if self._one_way(sensitivity) else 2)
 
     @classmethod
@@ -292,7 +292,7 @@ class Selection(Mechanism):
         return -np.inf, np.inf
 
     def error(self, level: float = 0.95) -> Floats:
-        """How far below the best of two candidates the chosen score stays with probability ``level``."""
+        """The loss that the chosen score, of two candidates, stays within with probability ``level``."""
         return self.score_loss(2, level)
 
     @abstractmethod
@@ -491,7 +491,7 @@ class PermuteAndFlip(WeighedSelection):
     name: ClassVar[str] = "permute_and_flip"
 
     def profile(self, sensitivity: Sensitivity) -> ImpliedProfile:
-        """What ε-DP implies."""
+        """The privacy curve that ε-DP implies."""
         return ImpliedProfile(PureDP(up(self.span(sensitivity))))
 
     def probabilities(self, scores: Truth) -> NDArray[np.float64]:

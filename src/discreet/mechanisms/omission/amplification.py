@@ -259,7 +259,7 @@ def poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighbours = 
 
 
 def before_poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> G:
-    """What a mechanism may spend so that, on a Poisson sample, it meets ``guarantee``.
+    """The guarantee that a mechanism may spend so that, on a Poisson sample, it meets ``guarantee``.
 
     Examples
     --------
@@ -405,7 +405,7 @@ def outlier_suppression(guarantee: G, m: float, M: float, *, neighbours: Neighbo
 def before_outlier_suppression(
     guarantee: G, m: float, M: float, *, neighbours: Neighbours = Neighbours.ADD_REMOVE
 ) -> G:
-    """What a mechanism may spend so that, behind outlier-score suppression, it meets ``guarantee``.
+    """The guarantee that a mechanism may spend so that, behind outlier-score suppression, it meets ``guarantee``.
 
     Raises
     ------

@@ -323,7 +323,7 @@ class Omission(ABC):
 
     @abstractmethod
     def before(self, guarantee: G) -> G:
-        """What a mechanism behind this step may spend to meet ``guarantee``."""
+        """The guarantee that a mechanism behind this step may spend to meet ``guarantee``."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

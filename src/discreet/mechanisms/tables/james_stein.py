@@ -435,7 +435,7 @@ def _mean_reciprocal(k: int, noncentrality: float) -> float:
 
 
 def _positive_part_gain(k: int, noncentrality: float) -> float:
-    """How much the positive part saves: E[(W − 2c + c²/W − 2λ(1 − c/W'))·1{· < c}].
+    """The saving by the positive part: E[(W − 2c + c²/W − 2λ(1 − c/W'))·1{· < c}].
 
     W ~ χ²_k(λ) and W' ~ χ²_{k+2}(λ), c = k − 2. Only mixture components below about c matter, so the sum is short
     for any λ.
@@ -588,7 +588,7 @@ class JamesSteinGaussian(PostProcessed):
 
     @property
     def keeps_total(self) -> bool:
-        """Whether the measurement has the table's exact total."""
+        """True where the measurement has the table's exact total."""
         return self.rank_deficient and self.constraints is None
 
     def _check_size(self, cells: int) -> None:

@@ -142,7 +142,7 @@ _GAP = 1e-7
 
 @dataclass(frozen=True)
 class Shares:
-    """How much of each component's variance reaches a cell of each table, and what a row costs in each component."""
+    """The part of each component's variance that reaches a cell of each table, and a row's cost in each component."""
 
     components: tuple[Axes, ...]
     of_tables: csr_array
@@ -268,7 +268,7 @@ class Component:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What is wanted of one table: which margins, and how accurate each is to be.
+    """The margins that are wanted of one table, and the accuracy that each is to have.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ class MarginsNoise(Mechanism):
     replaced: bool = False
     reaches: tuple[int, ...] = (1,)
     _unmeasured: ClassVar[bool] = False
-    """Whether a scale of 0 may mark a margin that is estimated from others."""
+    """True where a scale of 0 may mark a margin that is estimated from others."""
 
     def __post_init__(self) -> None:
         sizes = tuple(requirements.positive_integer("sizes", size, at_least=2) for size in self.sizes)
@@ -413,7 +413,7 @@ class MarginsNoise(Mechanism):
 
     @abstractmethod
     def reach(self, level: float) -> float:
-        """How many standard errors the noise of any combination of cells stays below, with probability ``level``."""
+        """The standard errors that the noise of any combination of cells stays below, with probability ``level``."""
 
     @abstractmethod
     def simulated(self, table: Axes, size: int, rng: np.random.Generator) -> Array:

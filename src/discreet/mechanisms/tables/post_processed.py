@@ -40,7 +40,7 @@ __all__ = [
 
 
 Clip = Literal["none", "nonnegative", "simplex", "box"]
-"""What a table may look like: anything; no negative cell; no negative cell and the known total; cells within ends."""
+"""The tables allowed: any; no negative cell; no negative cell and the known total; cells within ends."""
 
 Box = tuple[tuple[float | None, float | None], ...]
 """The smallest and the largest value of every cell, None where there is none; one pair stands for all cells."""
@@ -162,7 +162,7 @@ _SIMULATED_CELLS = 4_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class PostProcessed(Mechanism):
-    """What table mechanisms share: independent noise, a known total, shrinkage, clipping, whole numbers.
+    """The common base of table mechanisms: independent noise, a known total, shrinkage, clipping, whole numbers.
 
     A table may have any number of axes; the noise and what follows see its cells as one vector.
 
@@ -209,7 +209,7 @@ class PostProcessed(Mechanism):
 
     @property
     def keeps_total(self) -> bool:
-        """Whether the measurement has the table's exact total."""
+        """True where the measurement has the table's exact total."""
         return False
 
     def _shrunk(self, cells: Array) -> Array:
@@ -244,7 +244,7 @@ class PostProcessed(Mechanism):
     def guarantee(
         self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
     ) -> Guarantee:
-        """What the measurement guarantees."""
+        """The guarantee of the measurement."""
         return self.noise.guarantee(sensitivity, kind, delta=delta)
 
     def measure(self, truth: Truth, *, rng: Rng = None) -> Array:
@@ -299,7 +299,7 @@ class PostProcessed(Mechanism):
         return self.noise.noise_interval(value, level)
 
     def error(self, level: float = 0.95) -> Any:
-        """How far a cell of the measurement stays from the truth with probability ``level``."""
+        """The error that a cell of the measurement stays within with probability ``level``."""
         return self.noise.error(level)
 
     def l2_cost(self, truth: Truth) -> float:
@@ -411,7 +411,7 @@ class Clipped(PostProcessed):
 
     @property
     def keeps_total(self) -> bool:
-        """Whether the measurement has the table's exact total."""
+        """True where the measurement has the table's exact total."""
         return self.rank_deficient
 
     @property
