@@ -292,7 +292,7 @@ class Coordinates:
 
     @cached_property
     def products(self) -> tuple[Product, ...]:
-        """What is measured: () stands for 1, (i,) for a coordinate, (i, j) for a product, (i, i) for 2z² − 1."""
+        """The measured products: () stands for 1, (i,) for a coordinate, (i, j) for a product, (i, i) for 2z² − 1."""
         every = range(self.size)
         squares = [(i, i) for i, known in enumerate(self.two_valued) if not known and i != self.outcome]
         pairs = [(i, j) for j in every for i in range(j) if self.column_of[i] != self.column_of[j]]
@@ -471,7 +471,7 @@ _ROUNDS, _POINTS, _NEWTON = 4, 33, 12
 _UNSEEN = 6.0
 """Rows of one kind that are expected, and of which a sample has none with probability e⁻⁶ = 0.25 %."""
 _CAUTION = 0.5
-"""How many standard deviations of its noise are added to a measured fourth moment."""
+"""The number of standard deviations of its noise that are added to a measured fourth moment."""
 
 
 @dataclass(frozen=True)
@@ -592,7 +592,7 @@ class LeastSquares:
 
     @property
     def _sampled(self) -> Floats:
-        """What a measured square stands for: the rows of a unit may move together, and k terms were fitted."""
+        """The factor of a measured square: the rows of a unit may move together, and k terms were fitted."""
         return self.moments.rows_per_unit * self.rows / self._free
 
     def _spread(self, along: Array) -> Callable[[Array], tuple[Array, Array]]:
@@ -732,7 +732,7 @@ class LeastSquares:
         return found
 
     def wald(self, restrictions: Array, values: Array) -> JointTest:
-        """Whether several combinations of coefficients have given values, from what is left under the hypothesis."""
+        """Test that several combinations of coefficients have given values, from the residuals under the hypothesis."""
         off = restrictions @ self.coefficients - values
         pulled = restrictions @ self._inverse
         fitted = self.coefficients - pulled.T @ np.linalg.solve(pulled @ restrictions.T, off)
@@ -839,7 +839,7 @@ def _reach(function: Linear) -> Array:
 
 
 def _end(rejected: Callable[[Array], NDArray[Any]], unit: Array) -> Array:
-    """How far from the estimate the first rejected value lies, in the direction and size of ``unit``."""
+    """The distance from the estimate to the first rejected value, in the direction and size of ``unit``."""
     steps = np.concatenate([[0.0], np.geomspace(0.25, _FURTHEST, 89)]).reshape(-1, *(1,) * np.ndim(unit))
     endless = np.asarray(False)
     for _ in range(_ROUNDS):

@@ -40,7 +40,7 @@ _POINTS = np.cos((2 * np.arange(24) + 1) * np.pi / 48)
 _CLOSER = np.linspace(-1.0, 1.0, 97)
 """Places in a range at which a polynomial is fitted (those of Chebyshev), and at which its bias is measured."""
 _UNBIASED = 300.0
-"""How much more the bias counts than the distance to the efficient score: 1e-4 at a loss of 1 to 3 % in variance."""
+"""The weight of the bias against the distance to the efficient score: 1e-4 at a loss of 1 to 3 % in variance."""
 _FAITHFUL = 100.0
 """The same for squares: their mean under the model counts more than each of them."""
 
@@ -107,11 +107,11 @@ class ScorePolynomials:
         return self._at(self._score, log_odds)
 
     def squares(self, log_odds: Array) -> Array:
-        """What stands for D² and N², so that a square of terms can be a factor of it."""
+        """The polynomials that stand for D² and N², so that a square of terms can be a factor of them."""
         return self._at(self._fitted(max(self.degree - 2, 0), _FAITHFUL, 1, *self._sides**2), log_odds)
 
     def slopes(self, log_odds: Array) -> Array:
-        """How fast the score falls with the log-odds, in rows with y = 1 and y = 0."""
+        """The rate at which the score falls with the log-odds, in rows with y = 1 and y = 0."""
         # As D·σ is N·(1 − σ), the mean of the score falls with the log-odds at the rate D·σ, half of it from each side.
         return self._at(self._fitted(max(self.degree - 2, 0), _FAITHFUL, 1, *self._sides / 2), log_odds)
 
@@ -209,7 +209,7 @@ _NEAR = 1e-4
 """The same in a test, on which the other coefficients have no effect of first order."""
 _SIGNS = np.array([[1.0], [-1.0]])
 _CAUTION = 0.5
-"""How many standard deviations of its noise are added to a measured square."""
+"""The number of standard deviations of its noise that are added to a measured square."""
 
 
 @cache
@@ -230,7 +230,7 @@ def _to_parts(degree: int) -> Array:
 
 @dataclass(frozen=True)
 class _Local:
-    """What the score is made of at some coefficients: D and −N, which rows with y = 1 and y = 0 count, at all nodes."""
+    """The parts of the score at some coefficients: D and −N, which rows with y = 1 and y = 0 count, at all nodes."""
 
     polynomials: ScorePolynomials
     log_odds: Array
@@ -362,7 +362,7 @@ class LogisticFit:
         return np.asarray(self._points @ (yes * for_yes + no * for_no))
 
     def _information(self, local: _Local) -> Array:
-        """How fast the score falls with the coefficients, under the model."""
+        """The rate at which the score falls with the coefficients, under the model."""
         (no, yes), (for_yes, for_no) = self._weights, local.polynomials.slopes(local.log_odds).reshape(2, -1)
         return np.asarray((self._points * (yes * for_yes + no * for_no)) @ self._points.T)
 
@@ -412,7 +412,7 @@ class LogisticFit:
 
     @property
     def found(self) -> bool:
-        """Whether the search settled: without, nothing can be said."""
+        """True where the search settled; otherwise nothing can be said."""
         return self._best[1]
 
     @property
@@ -483,7 +483,7 @@ class LogisticFit:
         return _Place(self._begin, pull)
 
     def noise_weights(self, along: Array) -> Array:
-        """How far a unit of noise in each total moves the estimate of ``along``·β."""
+        """The move of the estimate of ``along``·β by a unit of noise in each total."""
         local = self._local(self.coefficients)
         pull = _inverse(self._information(local)) @ along
         return self._on_parts(pull @ self._points, local.score)
@@ -505,11 +505,11 @@ class LogisticFit:
         return np.asarray(found)
 
     def _unknown(self, along: Array) -> bool:
-        """Whether nothing can be said about ``along``·β."""
+        """True where nothing can be said about ``along``·β."""
         return not self.found or self._untested(along)
 
     def _untested(self, along: Array) -> bool:
-        """Whether there are too few rows of an outcome even to test a value of ``along``·β."""
+        """True where there are too few rows of an outcome even to test a value of ``along``·β."""
         return min(self._outcomes) < _FEWEST or bool(np.any(along[self._rare] != 0))
 
     @property
@@ -552,7 +552,7 @@ class LogisticFit:
         return 1.0 if ratio is None else ratio.pvalue()
 
     def wald(self, restrictions: Array, values: Array) -> JointTest:
-        """Whether several combinations of coefficients have given values, by the score under the hypothesis.
+        """Test that several combinations of coefficients have given values, by the score under the hypothesis.
 
         Combinations about which nothing can be said are not tested.
         """

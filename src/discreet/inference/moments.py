@@ -1,4 +1,4 @@
-"""What noisy totals in Bernstein parts tell about the mean and the variance of any population on the bounds.
+"""Inference from noisy totals in Bernstein parts: the mean and the variance of any population on the bounds.
 
 The totals of degree d hold the first d moments. How a parameter is accepted: `discreet.inference.moments`.
 """
@@ -123,7 +123,7 @@ class NoisyTotals:
         return variances.sum(axis=-1), self.kurtosis * (variances**2).sum(axis=-1)
 
     def used(self, weights: Array) -> Array:
-        """What the weights are of the noise, whose sum a public size takes out, each part its share."""
+        """The weights of the noise after a public size takes out its sum, each part its share."""
         if self.size is None:
             return weights
         shares = self._noise / self._noise.sum()
@@ -153,7 +153,7 @@ def tilted(centre: Any, spread: Any, target: Any, ends: tuple[Any, Any]) -> Arra
 def within(
     total: tuple[Array, Array], variance: Array, third: tuple[Array, Array], fourth: Array, level: float
 ) -> Booleans:
-    """Whether a total of mean zero lies within its quantiles, by Cornish and Fisher, on the safe side.
+    """True where a total of mean zero lies within its quantiles, by Cornish and Fisher, on the safe side.
 
     The total is told as the least and the most that it may be but for its bias, the third cumulant as the least and the
     most that it may be: it widens the longer side and leaves the other as it is. Heavier tails widen both sides.
@@ -197,7 +197,7 @@ def _farthest(accepts: Callable[[Any], Booleans], centre: Array, end: Array) -> 
 def variance_moves(
     multiplied: ArrayLike, mean: float, variance: float | None = None, *, public_size: bool = False
 ) -> list[float]:
-    """How far noise in each part moves n times the variance V of u; where V is not told, for the least favourable one.
+    """The moves of n times the variance V of u by noise in each part; without V, for the least favourable one.
 
     To first order by (wₖ(mean) − V)·Zₖ, over what the part was multiplied by before noise was added. The sum of squares
     is convex in V, so an end of its range is the worst. A public size takes the mean of the weights away, and V too.
@@ -277,7 +277,7 @@ class PartMoments(NoisyTotals):
     # ---- mean ---------------------------------------------------------------------------------------------------
 
     def accepts_mean(self, theta: Any, level: float = 0.95) -> Booleans:
-        """Whether the interval for the population's mean of u holds ``theta``."""
+        """True where the interval for the population's mean of u covers ``theta``."""
         point = np.asarray(theta, dtype=float)
         weights = moment_weights(self.degree, 1, point)
         total = self.total(weights)
@@ -301,7 +301,7 @@ class PartMoments(NoisyTotals):
     # ---- variance -----------------------------------------------------------------------------------------------
 
     def accepts_variance(self, variance: Any, level: float = 0.95) -> Booleans:
-        """Whether the interval for the population's variance of u holds ``variance``."""
+        """True where the interval for the population's variance of u covers ``variance``."""
         value = np.asarray(variance, dtype=float)
         total = self.total(self._squares_around[1] - value[..., None])
         off = self.mean_error
@@ -447,7 +447,7 @@ class PairMoments(NoisyTotals):
     # ---- covariance -------------------------------------------------------------------------------------------------
 
     def accepts_covariance(self, covariance: Any, level: float = 0.95) -> Booleans:
-        """Whether the interval for the population's covariance of u and v holds ``covariance``."""
+        """True where the interval for the population's covariance of u and v covers ``covariance``."""
         value = np.asarray(covariance, dtype=float)
         total = self.total(self._weights(1, 1) - value[..., None])
         noise, fourth = self._noise_around(value)
@@ -490,7 +490,7 @@ class PairMoments(NoisyTotals):
     # ---- correlation ------------------------------------------------------------------------------------------------
 
     def accepts_correlation(self, correlation: Any, level: float = 0.95) -> Booleans:
-        """Whether the interval for the population's correlation of u and v holds ``correlation``."""
+        """True where the interval for the population's correlation of u and v covers ``correlation``."""
         value = np.asarray(correlation, dtype=float)
         weights = self._mixed(value, (1, 1), (2, 0), (0, 2))
         total = self.total(weights)
@@ -550,7 +550,7 @@ class PairMoments(NoisyTotals):
         return [self._weights(*powers) for powers in ((2, 2), (3, 1), (1, 3), (4, 0), (0, 4))]
 
     def _departure_bias(self, value: Array) -> Array:
-        """How far errors of means and of λ move the mean of the departure: both are of second order."""
+        """The move of the departure's mean by errors of means and of λ: both are of second order."""
         scale, size = self._scale, np.abs(value)
         centres = np.abs(self._joint_error) + size / 2 * (scale * self._mean_errors[0] + self._mean_errors[1] / scale)
         # λV + W/λ exceeds 2√(VW) by √(VW)·δ², where δ, the error of log λ, is half that of log V − log W.
@@ -896,7 +896,7 @@ class NoiseAware:
     """
 
     def accepts(self, law: ReleaseLaw, value: ArrayLike, parameter: float, level: float = 0.95) -> Any:
-        """Whether the interval for ``value`` holds ``parameter``; for many values at once, an array."""
+        """True where the interval for ``value`` covers ``parameter``; for many values at once, an array."""
         below, above = self._outcome(law, value, parameter, 1 - level)
         accepted = below & above
         return bool(accepted[0]) if np.ndim(value) == 0 else accepted
@@ -916,7 +916,7 @@ class NoiseAware:
         return Interval(min(lower, upper), max(lower, upper), checked)
 
     def _outcome(self, law: ReleaseLaw, value: ArrayLike, parameter: float, alpha: float) -> tuple[Any, Any]:
-        """Whether each value is not too low, and not too high, for the parameter."""
+        """True where each value is not too low, and true where it is not too high, for the parameter."""
         mixture = law.at(parameter)
         below, above = self._shares(law, mixture, parameter, alpha)
         reached, exceeded = mixture.tails(value)

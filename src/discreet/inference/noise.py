@@ -70,12 +70,12 @@ def excess_kurtosis(law: Law) -> float:
 
 
 def half_cell(law: Law) -> float:
-    """How far rounding to the law's grid can move one draw; 0 where a law names no grid."""
+    """The most that rounding to the law's grid can move one draw; 0 where a law names no grid."""
     return float(np.max(np.asarray(getattr(law, "grid", 0.0)))) / 2
 
 
 def moves_with_truth(mechanism: Mechanism) -> bool:
-    """Whether the truth only shifts the law: unbiased, unbounded, and as wide at one truth as at another."""
+    """True where the truth only shifts the law: unbiased, unbounded, and as wide at one truth as at another."""
     laws = [mechanism.law(truth) for truth in (0.0, 1.0)]
     free = all(np.all(np.isinf(np.asarray(end))) for law in laws for end in law.support)
     first, second = (float(np.ravel(law.variance)[0]) for law in laws)
@@ -225,7 +225,7 @@ def combined_error(mechanism: Mechanism, weights: ArrayLike, level: float) -> fl
 
 
 def coarse(law: Law) -> bool:
-    """Whether the grid of a law is so coarse that its steps show: whole-number noise of a moderate scale."""
+    """True where the grid of a law is so coarse that its steps show: whole-number noise of a moderate scale."""
     return 2 * half_cell(law) > _COARSE * float(np.sqrt(np.max(np.asarray(law.variance))))
 
 

@@ -218,18 +218,18 @@ _NORMAL_FROM = 500
 
 
 class PairedScores(ABC):
-    """How a sum of scores becomes a balance, and how it varies.
+    """A rule that turns a sum of scores into a balance, and the variation of that balance.
 
     The *lean* of differences is their sum of scores over the largest there is, between −1 and 1.
     """
 
     name: ClassVar[str]
     hypothesis: ClassVar[str]
-    """What a test by these scores assumes."""
+    """The assumption of a test by these scores."""
     null_variance: ClassVar[float]
     """Of the balance, for each row, where differences are balanced."""
     share_moved: ClassVar[float]
-    """How far a balance of one per row moves the share, there."""
+    """The move of the share by a balance of one per row, there."""
 
     @abstractmethod
     def most(self, rows: Any) -> Any:
@@ -249,7 +249,7 @@ class PairedScores(ABC):
 
     @abstractmethod
     def independent_signs(self, rows: int) -> int:
-        """How many independent signs have a mean that spreads as widely as the lean does, over all populations."""
+        """The number of independent signs whose mean spreads as widely as the lean does, over all populations."""
 
 
 class RankScores(PairedScores):
@@ -350,7 +350,7 @@ _CLOSE = 2.0**-38
 
 @dataclass(frozen=True)
 class PairedDifferences:
-    """What a release says of differences.
+    """The released balance of differences, with its tests and intervals.
 
     Attributes
     ----------
@@ -384,7 +384,7 @@ class PairedDifferences:
 
     @property
     def share(self) -> float:
-        """How often two rows' differences add up to more than zero (ranks), or one row's is (signs); ties half."""
+        """The chance that two rows' differences add up to more than 0 (ranks), or one row's is (signs); ties half."""
         lean = float(self.scores.total(self._within(), self.whole_rows)) / float(self.scores.most(self.whole_rows))
         return (1 + min(max(lean, -1.0), 1.0)) / 2
 
@@ -429,7 +429,7 @@ class PairedDifferences:
         return Interval((1 + low) / 2, (1 + high) / 2, level)
 
     def accepts(self, share: float, level: float, null: MonteCarlo, *, sampled: bool) -> bool:
-        """Whether the interval holds a share, without computing its ends."""
+        """True where the interval covers a share, without computing its ends."""
         return min(self._tails(null, sampled=sampled)(2 * share - 1)) > (1 - requirements.level(level)) / 2
 
     def _tails(self, null: MonteCarlo, *, sampled: bool) -> Callable[[float], tuple[float, float]]:

@@ -111,7 +111,7 @@ class MeasuredTable:
 
 
 def measured_table(release: Release) -> MeasuredTable:
-    """What inference may use of a released table; refuses releases whose noise it does not know."""
+    """The part of a released table that inference may use; refuses releases whose noise it does not know."""
     requirements.instance("release", release, Release, "a release of a ContingencyTable")
     mechanism = release.mechanism
     noise = getattr(mechanism, "noise", mechanism)  # that of the measurement, where the value was processed further
@@ -202,7 +202,7 @@ class ChiSquareResult(Result):
         return float(np.sqrt(self.pvalue * (1 - self.pvalue) / self.null_distribution.size))
 
     def facts(self) -> Facts:
-        """What to show of a result."""
+        """The facts to show of a result."""
         resamples = 0 if self.null_distribution is None else self.null_distribution.size
         source = f"{resamples:,} simulated releases" if resamples else f"χ² with {self.df} degrees of freedom"
         return [
@@ -436,7 +436,7 @@ def _method(
 
 
 def _seen(table: MeasuredTable, name: StatisticName) -> Array:
-    """What a statistic looks at: Pearson's at the published value, as in the paper, the others at the measurement."""
+    """The numbers a statistic uses: for Pearson's the published value, as in the paper, for others the measurement."""
     return table.value if name == "pearson" else table.cells
 
 
@@ -774,7 +774,7 @@ class OddsRatio(Result):
         return float(ratios[min(int(held[-1]) + 1 if held.size else 1, 12)])
 
     def accepts(self, ratios: Array, level: float = 0.95) -> NDArray[np.bool_]:
-        """Whether the test of each ψ does not reject it: ad − ψ·bc has mean 0 whatever the margins are."""
+        """True where the test of each ψ does not reject it: ad − ψ·bc has mean 0 whatever the margins are."""
         tail = (1 - level) / 2
         table, rng = self._table, np.random.default_rng(0)  # the same release gives the same interval
         draws = max(399, math.ceil(15 / tail))
@@ -794,7 +794,7 @@ class OddsRatio(Result):
         return {"estimate": estimate, "low": ends[0], "high": ends[1], "level": interval.level}
 
     def facts(self) -> list[tuple[str, str]]:
-        """What to show."""
+        """The facts to show."""
         return [("estimate", number(self.estimate)), ("interval", str(self.population_interval()))]
 
     def heading(self) -> str:
@@ -862,7 +862,7 @@ class CramersV(Result):
         return {"estimate": self.estimate, **self.population_interval().to_dict()}
 
     def facts(self) -> list[tuple[str, str]]:
-        """What to show."""
+        """The facts to show."""
         return [("estimate", number(self.estimate)), ("interval", str(self.population_interval()))]
 
     def heading(self) -> str:

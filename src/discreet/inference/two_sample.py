@@ -47,7 +47,7 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class ArmScore:
-    """What the interval for one arm's mean needs; fields are arrays in simulations.
+    """The input of the interval for one arm's mean; fields are arrays in simulations.
 
     A mean θ is accepted where Σa − nθ lies within its quantiles, whose variance is that of the noise and of the
     population with the mean θ that is nearest to what was measured (`discreet.inference.moments.tilted`). So the
@@ -269,7 +269,7 @@ class Contrast:
         return self.law.quantile(ndtr(np.minimum(score, 8.0)))
 
     def excludes(self, value: float, level: float) -> NDArray[np.bool_]:
-        """Whether a value lies outside the interval at a level."""
+        """True where a value lies outside the interval at a level."""
         if len(self.arms) == 2:
             return ~self._accepts(np.asarray(value / self.arms[0].width), level)
         low, high = self.ends(level)
@@ -910,7 +910,7 @@ class MultipleSynthesis:
         object.__setattr__(self, "m", requirements.positive_integer("m", self.m, at_least=2))
 
     def share(self, guarantee: Guarantee) -> Guarantee:
-        """What each of the m sets may spend."""
+        """The guarantee that each of the m sets may spend."""
         return guarantee.split(self.m)[0]
 
     def release(
