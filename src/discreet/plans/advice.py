@@ -70,7 +70,7 @@ class Advice(Result):
 
     @property
     def omission_helps(self) -> bool:
-        """Whether some way of omitting records lowers the error by more than a thousandth of it."""
+        """True where some way of omitting records lowers the error by more than a thousandth of it."""
         return (self.best.error or 0.0) < (self.plain.error or 0.0) * (1 - 1e-3)
 
     def sentence(self) -> str:
@@ -87,7 +87,7 @@ class Advice(Result):
         return f"Use all records: {cost}."
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         shown = [(option.name, _shown(option)) for option in self.options]
         return [("answer", self.sentence()), ("error is", self.measure), *shown]
 
@@ -131,7 +131,7 @@ def advise(
     shares: tuple[float, float] = (0.3, 0.25),
     candidates: int = 10,
 ) -> Advice:
-    """Whether sampling or suppressing records would help, at equal privacy. Reads no data.
+    """Advice on sampling or suppressing records: the errors with and without, at equal privacy. Reads no data.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def _excerpt(entry: Entry, own: frozenset[int]) -> dict[str, Any]:
 
 
 def signed_content(content: Mapping[str, Any]) -> bytes:
-    """What the signature of a bundle is about: all of it but the signature."""
+    """The bytes that the signature of a bundle signs: all of it but the signature."""
     said = {key: value for key, value in content.items() if key != "signature"}
     return b"discreet bundle\n" + canonical("bundle", said).encode()
 
@@ -130,7 +130,7 @@ _WHERE = "the bundle's ledger"
 
 @dataclass(frozen=True, kw_only=True)
 class BundledLedger:
-    """What a bundle's ledger adds up to, and its state at the head that the report prints.
+    """The sums of a bundle's ledger, and its state at the head that the report prints.
 
     Attributes
     ----------
@@ -188,11 +188,11 @@ class BundledLedger:
         )
 
     def spent(self) -> Guarantee:
-        """What was spent when the report was made."""
+        """The guarantee spent when the report was made."""
         return self._spent
 
     def remaining(self) -> Guarantee:
-        """What was left when the report was made."""
+        """The guarantee left when the report was made."""
         return self._left
 
     @property
@@ -249,7 +249,7 @@ _UNKNOWN = (
 
 
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What follows from parts that are missing, of another kind, too large or nested too deeply."""
+"""The errors that follow from parts that are missing, of another kind, too large or nested too deeply."""
 _PAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "report.md": as_markdown,
     "report.html": as_page,
@@ -267,7 +267,7 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Verified(Result):
-    """What was checked in a bundle, what was found wrong, and what nobody can know from it."""
+    """The checks made on a bundle, the faults found, and the facts that nobody can know from it."""
 
     path: str
     checked: tuple[str, ...]
@@ -276,7 +276,7 @@ class Verified(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found wrong."""
+        """True where nothing was found wrong."""
         return not self.refused
 
     def heading(self) -> str:
@@ -432,7 +432,7 @@ class _Case:
         return found[0]
 
     def _claim(self, question: PlannedQuestion) -> Claim:
-        """What the release claims, computed again; a sequence claims the same whichever ledger it is in."""
+        """The claim of the release, computed again; a sequence claims the same whichever ledger it is in."""
         return question.question.claim(None if question.question.continues else self._account)
 
     def _spend(self, question: PlannedQuestion) -> Mapping[str, Any]:

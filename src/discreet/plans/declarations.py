@@ -185,7 +185,7 @@ class Formula(RowExpression):
             raise parser.wrong(f"takes more than {_MOST_STEPS} steps", "Declare parts of it as columns of their own.")
 
     def kind(self, columns: Mapping[str, Any], name: str = "formula") -> str:
-        """What the formula gives."""
+        """The kind of value that the formula gives."""
         return kind_of(self.term, self.text, columns, name)
 
     def check(self, columns: Mapping[str, Any], name: str, kinds: tuple[str, ...]) -> None:
@@ -207,7 +207,7 @@ def narrowed(schema: Schema, condition: str) -> Schema:
 
 
 def narrows(schema: Schema, whole: Schema) -> bool:
-    """Whether a schema has the same declarations as the whole, over fewer rows of it."""
+    """True where a schema has the same declarations as the whole, over fewer rows of it."""
     if schema.where is None or replace(schema, where=None) != replace(whole, where=None):
         return False
     return whole.where is None or schema.where.text.startswith(f"({whole.where.text}) and (")

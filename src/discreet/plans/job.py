@@ -83,7 +83,7 @@ releases count noise only. No data was read."""
 
 @dataclass(frozen=True)
 class JobPlan(Tidy):
-    """What a plan would release and cost.
+    """The releases of a plan, with their costs and errors, before a run.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class JobPlan(Tidy):
         return self.title
 
     def cost_words(self) -> str:
-        """What a run costs, and what all periods cost together."""
+        """The cost of a run, and of all periods together, in words."""
         now = str(self.cost or "nothing: all of it is released")
         return now if self.in_all is None else f"{now} now; {self.in_all} in all periods together"
 
@@ -200,7 +200,7 @@ def _expected(planned: Plan) -> str:
 
 @dataclass(frozen=True)
 class JobResult(Tidy):
-    """What a run left behind.
+    """The files and answers of a run.
 
     Attributes
     ----------
@@ -308,7 +308,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def plan_digest(text: str) -> str:
-    """What tells a plan from an edited one."""
+    """The hash that changes where a plan is edited."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -340,12 +340,12 @@ def attack_words(file: PlanFile) -> str | None:
 
 
 def charges_now(ledger: Ledger, waiting: Sequence[PlannedQuestion]) -> list[Guarantee]:
-    """What each of the releases would add to the ledger's total."""
+    """The guarantee that each of the releases would add to the ledger's total."""
     return [one.question.charge_now(ledger) for one in waiting]
 
 
 def cost_of(charges: Sequence[Guarantee]) -> Guarantee | None:
-    """What releases cost together, rounded up to be shown; None where there are none."""
+    """The cost of releases together, rounded up to be shown; None where there are none."""
     return _together(charges) if charges else None
 
 
@@ -362,7 +362,7 @@ def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
 
 
 def cost_in_all(file: PlanFile) -> Guarantee | None:
-    """What all periods that a plan covers cost together; None where that is one run. A sequence is paid for once."""
+    """The cost of all periods that a plan covers; None where that is one run. A sequence is paid for once."""
     asked = [one.question for one in file.questions]
     if file.times == 1 and not any(question.continues for question in asked):
         return None
@@ -400,7 +400,7 @@ def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> Di
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
-    """What a folder holds under such names; nothing where its own name is longer than names can be."""
+    """The files of a folder with such names; none where its own name is longer than names can be."""
     try:
         return sorted(folder.glob(pattern))
     except OSError as failure:
@@ -447,7 +447,7 @@ _END = 1_000_000
 
 
 class SourceState:
-    """What the source of a plan looked like when its releases were made.
+    """The state of a plan's source when its releases were made.
 
     Parameters
     ----------
@@ -466,7 +466,7 @@ class SourceState:
         self._now = _keyed(file.open_options()["source"], ledger.salt)
 
     def words(self) -> list[str]:
-        """Whether the source is the one of earlier releases: a fact about its rows, for its owner alone."""
+        """Sentences that compare the source with that of earlier releases: facts on its rows, for its owner alone."""
         if self._now is None or not self._seen:
             return []
         before = self._seen.get(self._period)
@@ -553,7 +553,7 @@ class Job:
         return ledger
 
     def meaning(self, ledger: Ledger) -> dict[str, Any]:
-        """What the plan says, without its words: what people approve."""
+        """The meaning of the plan, without its words: people approve this."""
         return meaning(self.file, ledger)
 
     def _check_approved(self, ledger: Ledger) -> None:
@@ -567,7 +567,7 @@ class Job:
         ledger.under(digest_of(said))
 
     def not_approved(self, ledger: Ledger) -> NotApproved | None:
-        """What a run would be refused with where people have yet to approve the plan."""
+        """The refusal that a run would meet where people have yet to approve the plan."""
         rule = ledger.approvals
         return None if rule is None else _not_agreed(ledger, rule.need, self.meaning(ledger))
 
@@ -584,7 +584,7 @@ class Job:
         return frozenset(own | {spend.seq for spend in ledger.events() if spend.partition in sequences})
 
     def plan(self, *, rehearse: bool = True) -> JobPlan:
-        """What the releases would give and cost; reads no data, spends nothing.
+        """The errors and costs to expect of the releases; reads no data, spends nothing.
 
         Where the plan has a scenario, its releases are rehearsed on rows drawn from it, unless ``rehearse`` is False.
         """
@@ -612,7 +612,7 @@ class Job:
             )
 
     def _rehearsed(self) -> tuple[tuple[str, Rehearsal], ...]:
-        """What the releases would give on rows like the plan's scenario; nothing where it has none."""
+        """The rehearsals of the releases on rows like the plan's scenario; none where it has no scenario."""
         if self.file.scenario is None:
             return ()
         rehearsing = Rehearsing(self.file.schema, self.file.scenario, Session)
@@ -620,7 +620,7 @@ class Job:
         return tuple((one.name, rehearsing(one.question)) for one in asked)
 
     def finished(self) -> bool:
-        """Whether every release of the plan is in the ledger already, so that running again spends nothing."""
+        """True where every release of the plan is in the ledger already, so that running again spends nothing."""
         if not begun(self.file.ledger):
             return False
         with self.ledger(write=False) as ledger:
@@ -641,7 +641,7 @@ class Job:
         return planned
 
     def check_source(self) -> list[str]:
-        """What the owner of the data may know of the rows: that they can be read, and whether they changed.
+        """Sentences for the owner of the data: the rows can be read, and they changed or not since earlier releases.
 
         Raises
         ------
@@ -825,7 +825,7 @@ class Job:
 
 
 class _Made:
-    """What the ledger knows of a plan's releases."""
+    """The ledger's records of a plan's releases."""
 
     def __init__(self, ledger: Ledger, file: PlanFile) -> None:
         self.ledger, self.file = ledger, file
@@ -849,17 +849,17 @@ class _Made:
         return sum((question.name, self.file.period) in made for question in self.waiting(self.run()))
 
     def reserved(self, question: PlannedQuestion, run: int) -> bool:
-        """Whether a release is paid for."""
+        """True where a release is paid for."""
         return self.ledger.requested(self.file.request(question, run)) is not None
 
     def answered(self, question: PlannedQuestion, run: int) -> bool:
-        """Whether a release is paid for and its value is stored."""
+        """True where a release is paid for and its value is stored."""
         made = self.ledger.requested(self.file.request(question, run))
         return made is not None and made.answered
 
 
 def _warnings(file: PlanFile, ledger: Ledger) -> tuple[str, ...]:
-    """What to know before and after a run: other ledgers of the same data, and clocks that were wrong."""
+    """Warnings before and after a run: other ledgers of the same data, and clocks that were wrong."""
     return (*other_ledgers(file), *filter(None, [ledger.clock_warning()]))
 
 

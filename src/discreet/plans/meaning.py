@@ -14,7 +14,7 @@ from discreet.results.ledger import Ledger
 __all__ = ["differences", "meaning"]
 
 _TOLD = ("mechanism.", "question.schema.", "question.statistic.")
-"""What follows from the schema and the guarantee, whose changes are told by themselves."""
+"""The entries that follow from the schema and the guarantee, whose changes are told by themselves."""
 
 
 def meaning(file: PlanFile, ledger: Ledger | None = None) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def meaning(file: PlanFile, ledger: Ledger | None = None) -> dict[str, Any]:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """What changed from one meaning to another, a sentence each; empty where nothing did.
+    """The changes from one meaning to another, a sentence each; empty where nothing changed.
 
     Examples
     --------

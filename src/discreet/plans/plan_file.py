@@ -97,7 +97,7 @@ class LedgerTerms:
 
 
 def begun(address: str) -> bool:
-    """Whether there is a ledger; one whose creation was cut short has no entry yet."""
+    """True where there is a ledger; one whose creation was cut short has no entry yet."""
     try:
         Ledger(address, read_only=True).close()
     except LedgerMissing:
@@ -218,7 +218,7 @@ def open_options(table: Mapping[str, Any], folder: Path, period: str | None) -> 
 
 
 def plan_identity(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What tells a source from others: its place, as seen from the plan, a table in it, and how it is written."""
+    """The identity of a source: its place, as seen from the plan, a table in it, and how it is written."""
     place = options["source"]
     if "://" not in place:  # a folder may move, with the plan and the data in it
         place = os.path.relpath(os.path.realpath(place), os.path.realpath(folder))
@@ -272,7 +272,7 @@ def line_of(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exce
 
 
 def _holds(given: Any, value: Any) -> bool:
-    """Whether a setting is the value, or a list with it."""
+    """True where a setting is the value, or a list with it."""
     return bool(given == value) or (isinstance(given, list) and value in given)
 
 
@@ -440,7 +440,7 @@ class PlanFile:
         return f"plan:{digest}:{self.period or ''}:{run}:{planned.name}"
 
     def identity(self) -> dict[str, Any]:
-        """What tells the source from others: its place, as seen from the plan, a table in it, and how it is written."""
+        """The identity of the source: its place, as seen from the plan, a table in it, and how it is written."""
         return plan_identity(self.open_options(), self.path.parent)
 
     def identities(self) -> tuple[str, ...]:
@@ -765,7 +765,7 @@ def _check_integers(value: Any) -> None:
 
 
 def _not_a_plan(file: Path) -> str:
-    """What to do with data that was given for a plan."""
+    """A sentence on the use of data that was given for a plan; empty for a TOML file."""
     if file.suffix.lower() == ".toml":
         return ""
     return f" A plan file is TOML; `discreet describe {file.name}` writes one to fill in."

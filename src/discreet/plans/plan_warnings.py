@@ -19,7 +19,7 @@ error is next to nothing."""
 
 
 def budget_warnings(budget: Guarantee) -> list[str]:
-    """What to reconsider about the budget.
+    """Warnings about the budget.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def budget_warnings(budget: Guarantee) -> list[str]:
 
 
 def release_warnings(question: Any, planned: Plan, rows: int | None = None) -> list[str]:
-    """What to reconsider about one release: too little data, bounds that cost too much.
+    """Warnings about one release: too little data, bounds that cost too much.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _of_cells(question: Any, error: float, rows: int | None) -> list[str]:
 
 
 def privacy_is_free(question: Any, planned: Plan) -> str | None:
-    """What to say where noise is small beside sampling error; None elsewhere."""
+    """A sentence where noise is small beside sampling error; None elsewhere."""
     error, chance = planned.rows()[0]["error_95"], sampling_error(question)
     if error is None or chance is None or error > _FREE * chance:
         return None

@@ -33,12 +33,12 @@ class Planner(Questions):
         self.schema, self.ledger, self.step, self.groups_by = schema, ledger, step, tuple(by)
 
     def ask(self, question: Question[Any]) -> Any:
-        """What a question would give and cost."""
+        """The plan of a question: its error and cost."""
         question = grouped(question, self.groups_by) if self.groups_by else question
         return (question if self.step is None else behind(question, self.step)).plan(self.ledger)
 
     def __call__(self, question: Question[Any]) -> Any:
-        """What a question would give and cost."""
+        """The plan of a question: its error and cost."""
         return self.ask(question)
 
     def __getattr__(self, name: str) -> NoReturn:

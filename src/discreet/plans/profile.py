@@ -39,7 +39,7 @@ __all__ = ["Codebook", "ProfilePlan", "plan_profile", "run_profile"]
 
 @dataclass(frozen=True, kw_only=True)
 class Codebook(Tidy):
-    """What a data set holds, and where each fact comes from.
+    """The contents of a data set, with the origin of each fact.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Codebook(Tidy):
         return f"Codebook of {Path(self.source).name}"
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         shown = []
         for name, text in self._profile_facts():
             listed = name in self.labels
@@ -83,16 +83,16 @@ class Codebook(Tidy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the profile and the lists of labels guarantee together."""
+        """The guarantee of the profile and the lists of labels together."""
         return compose(self.profile.guarantee, *(one.guarantee for one in self.labels.values()))
 
     def _profile_facts(self) -> Facts:
-        """What the profile shows of itself, but for the guarantee: that of all releases together."""
+        """The profile's own facts to show, but with the guarantee of all releases together."""
         whole = f"{self.guarantee}: {self.guarantee.sentence()}"
         return [(name, whole if name == "guarantee" else text) for name, text in self.profile.facts()]
 
     def column(self, name: str) -> ColumnProfile:
-        """What was released of a column: it has at least as many distinct labels as were listed."""
+        """The released facts about a column: it has at least as many distinct labels as were listed."""
         one, listed = self.profile.columns[name], self.labels.get(name)
         if listed is None or one.distinct is None:
             return one
@@ -312,7 +312,7 @@ class ProfilePlan(Result):
 
     @property
     def cost(self) -> Guarantee:
-        """What profile and labels cost together, at most."""
+        """The most that profile and labels cost together."""
         return self.question.guarantee if self.labels is None else compose(self.question.guarantee, self.labels)
 
     @property
@@ -322,14 +322,14 @@ class ProfilePlan(Result):
 
     @property
     def released(self) -> bool:
-        """Whether the ledger holds this profile already, so that asking again costs nothing."""
+        """True where the ledger has this profile already, so that asking again costs nothing."""
         return self.session.ledger.requested(_request(self.question)) is not None
 
     def heading(self) -> str:
         return f"Profile of {Path(self.source).name}"
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The facts to show."""
         planned, ledger = self.plan, self.session.ledger
         names = self.question.names
         listed = ", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")
@@ -362,7 +362,7 @@ class ProfilePlan(Result):
 
 
 def _ways_of_writing(dialect: Mapping[str, Any], order: Order) -> str:
-    """How numbers and dates must be written to be read as such, and what to set where they are not."""
+    """The accepted ways of writing numbers and dates, and the settings for others, in words."""
     decimal, thousands, symbols = (dialect.get(name) or "" for name in ("decimal", "thousands", "symbols"))
     signs = f", with {' or '.join(symbols.split())} around them" if symbols else ""
     return (
@@ -372,7 +372,7 @@ def _ways_of_writing(dialect: Mapping[str, Any], order: Order) -> str:
 
 
 def _together(cost: Guarantee, budget: Guarantee) -> str:
-    """What the profile and everything after it mean for one person, in the words of the guide to ε."""
+    """The meaning for one person of the profile and all that follows it, in the words of the guide to ε."""
     power = 1 - float(budget.tradeoff(0.05))
     alone = 1 - float(cost.tradeoff(0.05))
     return (

@@ -130,7 +130,7 @@ class ExpectedLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What a data set is expected to look like. It is public: a guess, or an earlier release.
+    """An expected data set. It is public: a guess, or an earlier release.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class Rehearsed:
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal(Result):
-    """What happened when a question was answered many times on rows from a scenario. Nothing here is about real data.
+    """The results of answering a question many times on rows from a scenario. Nothing here is about real data.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class PublicFact:
 
 @dataclass(frozen=True, kw_only=True)
 class Review(Result):
-    """What an officer reads before approving.
+    """The facts that an officer reads before approving.
 
     Attributes
     ----------
@@ -401,7 +401,7 @@ def _write_private(path: Path, text: bytes) -> None:
 
 
 def signer(path: str | Path, password: str) -> Callable[[bytes], bytes]:
-    """What signs with a private key."""
+    """A function that signs with a private key."""
     return _private(path, password).sign
 
 

@@ -42,7 +42,7 @@ def _cells(schema: Schema, name: str) -> int:
 
 
 def sampling_error(question: Any, *, rows: int | None = None, level: float = 0.95) -> float | None:
-    """How far chance alone moves an answer from the population's, with probability ``level``, in the unit of its plan.
+    """The sampling error that an answer stays within with probability ``level``, in the unit of its plan.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def sampling_error(question: Any, *, rows: int | None = None, level: float = 0.9
 
 
 def rows_of(question: Any, rows: int | None) -> int | None:
-    """How many rows a question expects, or else ``rows``."""
+    """The number of rows that a question expects, or else ``rows``."""
     return getattr(question, "expected_rows", None) or rows
 
 

@@ -102,7 +102,7 @@ def _check_names(source: str, names: list[str]) -> None:
 
 
 def _questions() -> list[str]:
-    """What can be asked, in comments."""
+    """The list of questions that can be asked, in comments."""
     lines = [
         "# What can be asked, with its settings; those in brackets are optional. Every question also takes title,",
         "# its weight in the budget (or its own epsilon), and limits per person (total, or groups and rows):",
@@ -241,7 +241,7 @@ def _kind(form: Form) -> str:
 
 
 def needs_delta(ask: str) -> bool:
-    """Whether ε alone cannot pay for a question."""
+    """True where ε alone cannot pay for a question."""
     return bool(asked()[ask].needs_delta)
 
 
@@ -273,7 +273,7 @@ def _sorted(columns: Mapping[str, Mapping[str, Any]]) -> DeclaredColumns:
 
 
 def _held(column: Any) -> str:
-    """Whether a declaration is of numbers, of listed labels, or of labels that are not public."""
+    """The kind of a declaration: of numbers, of listed labels, or of labels that are not public."""
     if not isinstance(column, Mapping):
         return "unknown"
     if "unlisted" in column:
