@@ -65,13 +65,13 @@ class TableSheet:
 
     @property
     def name(self) -> str:
-        """What the sheet is called: the columns of the table, or what it measures where a release has several."""
+        """The name of the sheet: the columns of the table, or the measure where a release has several."""
         several = len(by_measure(self.release["readings"])) > 1
         return f"{self.measure if several else self.grid.name}, {self.release['name']}"
 
     @property
     def title(self) -> str:
-        """What the table shows."""
+        """The title of the table: its measure and its columns."""
         words = measure_words(self.release, self.measure)
         return f"{self.release['title']}: {words} by {self.grid.name}"
 
@@ -348,7 +348,7 @@ def export(results: str | os.PathLike[str], kind: str, out: str | os.PathLike[st
 
 
 def read_facts(results: str | os.PathLike[str]) -> Facts:
-    """What a run reported, from its ``results.json``."""
+    """The facts that a run reported, from its ``results.json``."""
     path = _results_file(results)
     try:
         stored = json.loads(read_regular(path, _LARGEST))
@@ -516,4 +516,4 @@ FORMATS: dict[str, Callable[[Facts, str], dict[str, str | bytes]]] = {
     "r": _r,
     "stata": _stata,
 }
-"""What to write for each format: names of files with their content."""
+"""The writer of each format: names of files with their content."""

@@ -267,7 +267,7 @@ class RunLog:
             raise DiscreetError(f"log = {str(self._path)!r}: cannot be written: {words}") from None
 
     def following(self, shown: Callable[[Any], None] | None) -> Callable[[Any], None]:
-        """What notes each release of a run, and then shows it."""
+        """A function that notes each release of a run, and then shows it."""
 
         def note(step: Any) -> None:
             self.write("released" if step.fresh else "repeated", name=step.name)

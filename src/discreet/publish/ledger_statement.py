@@ -58,7 +58,7 @@ def statement_text(statement: Statement) -> str:
 
 
 def told_of(spend: Spend, statement: Statement) -> tuple[str, ...]:
-    """What is told of a release: entry, time, name, question, partition, charge, and the charge in words."""
+    """The cells of a release's line: entry, time, name, question, partition, charge, and the charge in words."""
     unit = "unit" if statement.unit is None else str(statement.unit)
     return (
         str(spend.seq),
@@ -84,7 +84,7 @@ def _name(request: str | None) -> str:
 
 
 def explained(statement: Statement, release: str) -> str:
-    """How the charges of a release came about, in words.
+    """The origin of a release's charges, in words.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ _UNNAMED = {"release": "(unnamed)", "period": "(no period)", "team": "(no team)"
 
 @dataclass(frozen=True, kw_only=True)
 class SpendingRow:
-    """What was charged to one release, period or team.
+    """The charges of one release, period or team.
 
     Attributes
     ----------
@@ -304,7 +304,7 @@ def ledger_page(statement: Statement) -> str:
 
 
 def _tells(key: Key, rows: list[Any]) -> bool:
-    """Whether a table by this key says anything: not where no release has one."""
+    """True where a table by this key says anything: not where no release has one."""
     return bool(rows) and (key == "release" or any(not row.name.startswith("(no ") for row in rows))
 
 

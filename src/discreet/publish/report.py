@@ -154,7 +154,7 @@ _KINDS = ("population", "noise")
 
 
 def findings(release: Mapping[str, Any]) -> list[str]:
-    """What a release says, in one to three sentences. Intervals are those of 95 %.
+    """The findings of a release, in one to three sentences. Intervals are those of 95 %.
 
     Examples
     --------
@@ -436,11 +436,11 @@ def _share(privacy: Mapping[str, Any]) -> int:
 
 
 RELEASED = "released privately"
-"""How the source of a fact begins that a profile released."""
+"""The first words of the source of a fact that a profile released."""
 
 
 class AskedQuestion(Protocol):
-    """What a report needs of a question."""
+    """The part of a question that a report needs."""
 
     @property
     def ask(self) -> str: ...
@@ -456,7 +456,7 @@ class AskedQuestion(Protocol):
 
 
 class ReportedLedger(Protocol):
-    """What a report needs of a ledger."""
+    """The part of a ledger that a report needs."""
 
     @property
     def budget(self) -> Guarantee: ...
@@ -467,7 +467,7 @@ class ReportedLedger(Protocol):
 
 
 class Answered(Protocol):
-    """What a report needs of an answer."""
+    """The part of an answer that a report needs."""
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]: ...
     def margin_readings(self) -> list[Reading]: ...
@@ -538,7 +538,7 @@ def _privacy(schema: Schema, ledger: ReportedLedger, unit: str) -> dict[str, Any
 
 
 def _weighted(entries: Sequence[ReportedRelease]) -> bool:
-    """Whether a release counts all rows of a unit, with weights."""
+    """True where a release counts all rows of a unit, with weights."""
     return any(getattr(entry.question, "all_rows", False) for entry in entries)
 
 
@@ -596,7 +596,7 @@ def _public_facts(released: Sequence[str]) -> str:
 
 
 def _kept(schema: Schema, entries: Sequence[ReportedRelease]) -> str | None:
-    """What the numbers are about, where units have limits: said before any of them."""
+    """A sentence on the rows that the numbers are about, where units have limits: said before any of them."""
     unit = schema.unit
     if schema.unit_is_row:
         return None
@@ -639,7 +639,7 @@ def _policy(policy: Any) -> str:
 
 
 def meaning_of(question: AskedQuestion, words: Mapping[str, str]) -> str:
-    """What an answer says, with all its columns where the sentence does not name them; ``words`` rename columns."""
+    """The meaning of an answer, with all columns where the sentence does not name them; ``words`` rename columns."""
     told = question.meaning_words(words)
     read = list(dict.fromkeys(words.get(name, name) for name in question.columns_read()))
     columns = "" if all(name in told for name in read) else f" Columns: {', '.join(read)}."
@@ -748,7 +748,7 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
 _MARKS = str.maketrans(
     {**{mark: f"\\{mark}" for mark in "\\|[]`*_!#~"}, "\n": " ", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
 )
-"""What would begin a heading, a link, an image, a tag or a table's cell in a name that came from outside."""
+"""The marks that would begin a heading, link, image, tag or table cell in a name that came from outside."""
 
 
 def plain(text: str) -> str:
