@@ -68,7 +68,7 @@ class Folder:
         return (self.root / name).resolve()
 
     def _holds(self, place: Path) -> bool:
-        """Whether a path, links followed, is in the folder; one that the system cannot look up is not."""
+        """True where a path, links followed, is in the folder; one that the system cannot look up is not."""
         try:
             found = place.resolve()
             found.lstat()
@@ -193,7 +193,7 @@ _GUARANTEE = ("weight", "epsilon", "delta", "rho", "mu")
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What can be told of a plan file as it stands.
+    """A plan file as it stands, with its problems.
 
     Attributes
     ----------
@@ -215,11 +215,11 @@ class Draft:
 
     @property
     def sound(self) -> bool:
-        """Whether the plan can be run as it stands."""
+        """True where the plan can be run as it stands."""
         return self.file is not None and not self.problems
 
     def below(self, *place: str | int) -> str | None:
-        """What is wrong at a place or below it."""
+        """The first problem at a place or below it."""
         return next((said for where, said in self.problems.items() if where[: len(place)] == place), None)
 
 
@@ -324,7 +324,7 @@ def _without(data: dict[str, Any], place: Place) -> bool:
 
 @dataclass
 class Run:
-    """How far a run is; its refusal or its result once it has ended."""
+    """The progress of a run; its refusal or its result once it has ended."""
 
     total: int
     done: int = 0
@@ -335,7 +335,7 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing more to wait for."""
+        """True where there is nothing more to wait for."""
         return self.refusal is not None or self.result is not None
 
 
@@ -396,7 +396,7 @@ _STEPS = (
 
 @dataclass
 class Desk:
-    """What the handlers of one studio share.
+    """The state that the handlers of one studio share.
 
     Attributes
     ----------
@@ -479,5 +479,5 @@ def form_of(request: Request) -> FormData:
 
 
 def from_script(request: Request) -> bool:
-    """Whether a script of the page asks for a part of it."""
+    """True where a script of the page asks for a part of it."""
     return request.headers.get("hx-request") == "true" and request.headers.get("hx-boosted") != "true"

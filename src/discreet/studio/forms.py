@@ -244,12 +244,12 @@ class Field:
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        """What is chosen of several options."""
+        """The options that are chosen, of several."""
         return tuple(self.text.split("\n")) if self.text else ()
 
     @property
     def long(self) -> bool:
-        """Whether it needs more than a line."""
+        """True where the field needs more than a line."""
         return self.kind in ("labels", "source")
 
 
@@ -264,7 +264,7 @@ def place_of_name(name: str) -> Place | None:
 
 
 def kind_at(place: Place, data: Mapping[str, Any]) -> str:
-    """How the value of a place is typed."""
+    """The kind of field in which the value of a place is typed."""
     if place in _TOP:
         return _TOP[place][0]
     last = place[-1]
@@ -372,7 +372,7 @@ def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Fiel
 
 
 def _paid(draft: Draft, release: Mapping[str, Any]) -> list[str]:
-    """What a release spends, in the currency of the plan."""
+    """The settings of a release's cost, in the currency of the plan."""
     own = [key for key in ("epsilon", "delta", "rho", "mu") if key in release]
     if not own:
         return ["weight"]

@@ -179,7 +179,7 @@ _STRANGER = (
 
 
 async def _sized(headers: dict[str, str], send: Send, most: int) -> bool:
-    """Whether a request says how large it is, and is not too large; refused otherwise."""
+    """True where a request states its size, and is not too large; refused otherwise."""
     length = headers.get("content-length", "")
     if length.isascii() and length.isdigit() and len(length) < 16 and int(length) <= most:
         return True

@@ -63,7 +63,7 @@ _ROOM = 4
 
 
 def live_view(draft: Draft) -> dict[str, Any]:
-    """What the live side of a plan shows."""
+    """The contents of the live side of a plan."""
     if draft.file is None or draft.job is None:
         return {"problem": draft.problems.get(()), "cards": _unplanned(draft), "whole": None, "sound": False}
     looks = [one for one in draft.file.questions if one.look]
@@ -349,7 +349,7 @@ def _all_fields(told: Mapping[str, Any]) -> list[Field]:
 
 
 def _edits(form: FormData, data: Mapping[str, Any]) -> tuple[dict[Place, Any], dict[Place, str]]:
-    """What a form changes: fields whose text differs from what the page showed, so that stale pages change no more."""
+    """The changes by a form: fields whose text differs from what the page showed, so stale pages change no more."""
     edits, shown = {}, {}
     for name in form.names():
         place = place_of_name(name)
@@ -452,7 +452,7 @@ def undo(desk: Desk, request: Request) -> Response:
 
 
 def pulse(desk: Desk, request: Request) -> Response:
-    """Whether the file is still the one that the page shows."""
+    """Tell the page if the file is no longer the one that it shows."""
     document = desk.document(request)
     same = digest_of(document.text()) == request.query_params.get("seen")
     return Response(status_code=204, headers={} if same else {"hx-trigger": "plan-changed"})
@@ -492,7 +492,7 @@ _PART = 0.2
 
 
 def profile_page(desk: Desk, request: Request) -> Response:
-    """What a profile of the columns that are not declared would cost. Reads no rows."""
+    """The cost of a profile of the columns that are not declared, as a page. Reads no rows."""
     document, file, names = _asked(desk, request)
     amount = _amount(file, request.query_params.get("amount", ""))
     with Job(file).ledger(write=False) as ledger:
@@ -554,7 +554,7 @@ def _planned(file: PlanFile, names: list[str], amount: float, ledger: Ledger) ->
 
 
 def _declarations(written: Mapping[str, Any], document: TomlDocument, names: list[str]) -> dict[Place, Any]:
-    """What a codebook declares of the columns that were asked for, and the limit of rows where there was none."""
+    """A codebook's declarations of the columns that were asked for, and the limit of rows where there was none."""
     columns = written["schema"].get("columns", {})
     edits: dict[Place, Any] = {("schema", "columns", name): columns[name] for name in names if name in columns}
     unit, found = value_at(document.data(), ("schema", "unit")), written["schema"].get("unit", {})

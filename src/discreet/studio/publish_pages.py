@@ -103,7 +103,7 @@ _ALPHAS = np.linspace(0.0, 1.0, 2001)
 
 @dataclass(frozen=True)
 class SelfAttack:
-    """What an attacker made of many releases.
+    """The success of an attacker on many releases.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ def attack_oneself(budget: Guarantee, *, tries: int = 2000, seed: int | None = N
 
 
 def most_right(guarantee: Guarantee) -> float:
-    """How often a guess with even odds is right at most: one minus half of the smallest sum of both errors."""
+    """The largest chance that a guess with even odds is right: one minus half of the smallest sum of both errors."""
     errors = np.asarray(guarantee.tradeoff(_ALPHAS), dtype=float) + _ALPHAS
     return float(1 - errors.min() / 2)
 
@@ -188,7 +188,7 @@ def _shared(desk: Desk, document: TomlDocument, file: PlanFile, step: str) -> di
 
 
 def review_page(desk: Desk, request: Request, notice: str | None = None) -> Response:
-    """What an officer reads, with its checklist and what changed since the last approval."""
+    """The page that an officer reads, with its checklist and the changes since the last approval."""
     document, file = _read(desk, request)
     found = review(file)
     with Job(file).ledger(write=False) as ledger:
@@ -263,7 +263,7 @@ def start_run(desk: Desk, request: Request) -> Response:
 
 
 def progress(desk: Desk, request: Request) -> Response:
-    """How far the run is; the whole page once it has ended."""
+    """The progress of the run; the whole page once it has ended."""
     document, file = _read(desk, request)
     run = desk.runs.of(file.path)
     if run is None or run.ended:
@@ -310,7 +310,7 @@ def bundle(desk: Desk, request: Request) -> Response:
 
 
 def ledger_page(desk: Desk, request: Request) -> Response:
-    """What was spent; with the result of a check where one was asked for."""
+    """The page of what was spent; with the result of a check where one was asked for."""
     document, file = _read(desk, request)
     checked = verified(file) if request.query_params.get("verify") else []
     return desk.page(

@@ -105,7 +105,7 @@ def unit_picture(rows_kept: int | None, of_a_column: bool) -> str:
 
 
 def odds_picture(guessed: float, most: float, words: str) -> str:
-    """How often an attacker is right, beside pure guessing and beside the most that the guarantee allows."""
+    """A picture of an attacker's success, beside pure guessing and beside the most that the guarantee allows."""
     body = ""
     for line, (name, share, kind) in enumerate(
         (("guessing", 0.5, "rest"), ("this attacker", guessed, "noise-bar"), ("at most", most, "both-bar"))
@@ -134,12 +134,12 @@ _DEFAULTS = {"delimiter": ",", "decimal": ".", "thousands": "", "symbols": "", "
 
 
 def usual_dialect(place: Path) -> dict[str, str]:
-    """How a file is written unless somebody says otherwise."""
+    """The dialect of a file unless somebody says otherwise."""
     return _DEFAULTS | ({"delimiter": "\t"} if place.suffix.lower() == ".tsv" else {})
 
 
 def _options(place: Path | None, given: Mapping[str, str]) -> dict[str, Any]:
-    """What a plan's [source] says, from the fields of the page."""
+    """The settings of a plan's [source], from the fields of the page."""
     if place is None:
         return {"address": given["address"], **({"table": given["table"]} if given.get("table") else {})}
     if place.name.lower().endswith(DATABASES):
@@ -150,7 +150,7 @@ def _options(place: Path | None, given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def new_source(place: Path | None, given: Mapping[str, str]) -> dict[str, Any]:
-    """What can be told of a source before a plan exists: its columns or its tables, or why it cannot be opened."""
+    """The facts about a source before a plan exists: its columns or tables, or why it cannot be opened."""
     options = _options(place, given)
     told: dict[str, Any] = {"columns": {}, "tables": [], "problem": None, "hint": None}
     try:
@@ -237,7 +237,7 @@ def _place(desk: Desk, given: Mapping[str, str]) -> Path | None:
 
 
 def new_page(desk: Desk, request: Request, problem: str | None = None) -> Response:
-    """What the header of a source says, how it is written, and who is protected.
+    """The page on a new source: its header, how it is written, and who is protected.
 
     The address of a connection may hold a password, so it is posted: what a page is asked for by is in the history.
     """

@@ -43,7 +43,7 @@ class Conflict(DiscreetError):
 
 
 def digest_of(text: str) -> str:
-    """What tells one version of the file from another."""
+    """A hash that tells one version of the file from another."""
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
@@ -90,7 +90,7 @@ class TomlDocument:
 
     @property
     def undoable(self) -> bool:
-        """Whether there is a step to undo."""
+        """True where there is a step to undo."""
         return bool(self._undo)
 
     def change(self, edits: Mapping[Place, Any], was: Callable[[Place, Any], bool] | None = None) -> str:
@@ -203,7 +203,7 @@ def _set(data: Any, place: Place, value: Any) -> None:
 
 
 def _way(owner: Any, following: str | int) -> Any:
-    """What a new place on the way holds: a list of tables, or a table whose own heading is not written."""
+    """The value of a new place on the way: a list of tables, or a table whose own heading is not written."""
     if isinstance(owner, _KEPT):
         return tomlkit.aot() if isinstance(following, int) else tomlkit.table(is_super_table=True)
     return [] if isinstance(following, int) else {}
