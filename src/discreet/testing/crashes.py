@@ -55,7 +55,7 @@ _WATCHED = (os.path.dirname(account_package.__file__), os.path.dirname(ledger_pa
 
 @dataclass
 class CrashReport(Result):
-    """How many trials of each sort were made, and what was found.
+    """The number of trials of each sort, and the faults found.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ def crash_trials(
 
 
 Tell = Callable[[bytes, str, float], None]
-"""How a writer tells what it does: what, for which spend, which value."""
+"""The record by which a writer tells what it does: what, for which spend, which value."""
 
 
 class _WatchedLedger(Ledger):
@@ -269,7 +269,7 @@ class _Writers:
                     self.found("one reservation, two published answers")
 
     def work(self, tell: Tell, releases: int) -> None:
-        """What a writer does."""
+        """Make releases as a writer does, under some requests and without."""
         with _WatchedLedger(self.address, budget=self.budget) as ledger:
             for _ in range(releases):
                 number = int.from_bytes(os.urandom(2))
@@ -343,7 +343,7 @@ class _Laboratory(_Writers):
     # -- trials ----------------------------------------------------------------------------------------------
 
     def count_lines(self) -> int:
-        """How many lines of the ledger's code one release takes, from opening the file to closing it."""
+        """The number of lines of the ledger's code that one release takes, from opening the file to closing it."""
         counter = _LineCounter(None)
 
         def work(tell: Tell) -> None:

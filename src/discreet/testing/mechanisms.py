@@ -47,7 +47,7 @@ __all__ = [
 
 
 class NotConformant(DiscreetError, AssertionError):
-    """What was checked breaks its contract; the text says where. Test runners report it as a failed assertion."""
+    """Raised where something breaks its contract; the text says where. Test runners report it as a failed assertion."""
 
 
 def require(holds: bool, found: str) -> None:
@@ -67,7 +67,7 @@ _REJECT = 5.0
 
 @dataclass(frozen=True)
 class MechanismReport(Result):
-    """What was found of a mechanism that passed.
+    """The findings about a mechanism that passed.
 
     Attributes
     ----------

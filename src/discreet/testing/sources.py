@@ -92,7 +92,7 @@ def check_values(data: Dataset, columns: Mapping[str, Sequence[Any]]) -> None:
 
 
 def documented_readings(value: Any) -> dict[str, Any]:
-    """What a value means under each use: a grid step, a label's code, or an id; None where its row is dropped."""
+    """The meaning of a value under each use: a grid step, a label's code, or an id; None where its row is dropped."""
     text = canonical_text(value) or None
     lost = text is not None and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]\d+", text, re.ASCII) is not None
     whole = _whole(text)
@@ -147,7 +147,7 @@ _LIMITS = (
 
 @dataclass(frozen=True)
 class SourceReport(Result):
-    """What was checked.
+    """The checks that a source passed.
 
     Attributes
     ----------
