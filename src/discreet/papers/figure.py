@@ -56,9 +56,9 @@ _WORDS = {
     "q": "sampling rate",
     "rate": "sampling rate",
 }
-"""What columns are called on axes, in legends and in captions."""
+"""The names of columns on axes, in legends and in captions."""
 _SYMBOLS = {"epsilon": "ε", "mu": "μ", "delta": "δ", "lambda_2": "λ₂"}
-"""What columns are called above a panel."""
+"""The names of columns above a panel."""
 _NAMED = {"model": "Model"}
 """Columns whose values need their name above a panel."""
 _NOTE_LETTERS = 92
@@ -67,7 +67,7 @@ _NUMBER = "abs(datum.value) >= 10000 ? format(datum.value, '~s') : format(datum.
 
 
 def worded(column: str) -> str:
-    """What a column is called on a chart."""
+    """The name of a column on a chart."""
     return _WORDS.get(column, column.replace("_", " "))
 
 
@@ -139,7 +139,7 @@ class Figure:
         ]
 
     def caption(self) -> str:
-        """What the chart shows, and what its lines and panels stand for."""
+        """The caption of the chart: its contents, and the meaning of its lines and panels."""
         told = [f"{self.measure or worded(self.y)} against {self.x_words or worded(self.x)}"]
         lines = "one line" if self.mark == "line" else "marks"
         told += [f"{lines} for each {worded(self.colour)}"] if self.colour else []
@@ -404,7 +404,7 @@ class HeatMap(Figure):
         return [{**row, "edge": leftmost.get(tuple(row[name] for name in fields)) == row[self.x]} for row in rows]
 
     def caption(self) -> str:
-        """What the cells show."""
+        """The caption of the chart: the meaning of its cells."""
         facets = [worded(name) for name in (self.row, self.column) if name is not None]
         told = f"{self.title}: {self.measure or self.colour} by {worded(self.x)} and {worded(self.y)}"
         told += f", one panel for each {' and '.join(facets)}" if facets else ""

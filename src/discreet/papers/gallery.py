@@ -88,7 +88,7 @@ _MOST_CLAIMS = 12
 
 
 def claims_table(decisions: Sequence[Decision]) -> str:
-    """How many claims hold, and the first of the others beside what was found, as markdown."""
+    """The number of claims that hold, and the first of the others beside what was found, as markdown."""
     others = [one for one in decisions if one.verdict != HOLDS]
     tally = f"Claims that hold: {len(decisions) - len(others)} of {len(decisions)}."
     if len(others) > _MOST_CLAIMS:
@@ -103,7 +103,7 @@ def claims_table(decisions: Sequence[Decision]) -> str:
 
 
 def count_table(decisions: Mapping[str, Sequence[Decision]], *, of: str = "paper") -> str:
-    """How many claims of each paper, or part of one, have each verdict, as a markdown table."""
+    """The number of claims of each paper, or part of one, with each verdict, as a markdown table."""
     lines = [f"| {of} | claims | {' | '.join(VERDICTS)} |", "|" + "---|" * (len(VERDICTS) + 2)]
     for paper, found in decisions.items():
         tally = [sum(one.verdict == verdict for one in found) for verdict in VERDICTS]
@@ -120,7 +120,7 @@ EXACT = "Theorems, formulas and constants"
 _MOST_ROWS = 12
 """A longer table is thinned on the page; the CSV file has every result."""
 _NOTHING = 1e-12
-"""What is left of a sum that cancels."""
+"""The size of the remainder of a sum that cancels."""
 
 
 def write_page(
@@ -160,7 +160,7 @@ def save_figures(part: Part, rows: list[Row], folder: Path) -> dict[str, Path]:
 
 
 def told(study: Study, part: Part, rows: list[Row], decisions: Sequence[Decision], *, quick: bool) -> list[str]:
-    """What the paper says of a part and what was found, as markdown; verdicts need a full run."""
+    """The paper's words on a part and what was found, as markdown; verdicts need a full run."""
     claims = [claim for claim in study.claims if claim.part == part.name]
     sections = [f"**The paper reports.** {part.reported.strip()}\n"] if part.reported else []
     if claims:
@@ -246,7 +246,7 @@ true, and a verdict from the stored rows with their Monte-Carlo error. `discreet
 
 @dataclass(frozen=True)
 class GalleryResult(Result):
-    """What a run of all studies left behind: one page, an index as markdown, and the result of every study."""
+    """The files of a run of all studies: one page, an index as markdown, and the result of every study."""
 
     page: Path | None
     markdown: Path

@@ -94,7 +94,7 @@ def _draw(rng: np.random.Generator, rows: Any, shares: Array, resamples: int) ->
 
 
 def _rejections(resampled: Callable[[NDArray[np.intp], int], Array], observed: Array, resamples: int) -> int:
-    """How many runs reject: those with fewer than 5 % of ``resamples`` statistics at or above the observed one.
+    """The number of runs that reject: fewer than 5 % of ``resamples`` statistics are at or above the observed one.
 
     A run with too many of them is decided and draws no more, which changes no decision. Where 5 % of B + 1 is a whole
     number, as for 99 and 199, the paper's rule (share < 5 %) and the valid one ((1 + count)/(B + 1) ≤ 5 %) agree.

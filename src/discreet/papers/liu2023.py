@@ -54,7 +54,7 @@ CENSORS = ((0.1, 0.1), (0.15, 0.05))
 BOUNDS = (0.0, 50_000.0)
 """Public bounds of the clicks of a device; differences of partitions lie in ±50,000."""
 OPTIMISTIC = (0.0, 100.0)
-"""What the paper gives 2S instead, "unrealistically optimistic": partition differences in ±100."""
+"""The bounds that the paper gives 2S instead, "unrealistically optimistic": partition differences in ±100."""
 METHODS = ("original", "2S", "6S", "6SDD", "4S", "4SDD", "naive", "direct", "noise_aware")
 SYMMETRIC = ("winsorized", "trimmed")
 
@@ -269,7 +269,7 @@ _VARIANTS: dict[str, tuple[bool, bool, bool]] = {
     "one pair, raw counts": (True, True, True),
     "ends in the wrong order are kept": (False, False, False),
 }
-"""Whether (l*, u*) are shared by the m rounds, whether counts are raw, whether crossed ends are put in order."""
+"""True where the m rounds share (l*, u*), where counts are raw, and where crossed ends are put in order."""
 
 
 def _reading_cells(quick: bool) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ class MetricGrid(Figure):
         return [row for row in rows if all(row[name] == value for name, value in self.where)]
 
     def caption(self) -> str:
-        """What the panels show."""
+        """The caption of the panels."""
         measures = ", ".join(metric.words for metric in self.metrics)
         told = f"{self.title}: {measures} against {worded(self.x)}, one line for each {worded(self.colour or '')}"
         bands = any(metric.within for metric in self.metrics)

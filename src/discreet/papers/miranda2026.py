@@ -183,7 +183,7 @@ def _universe() -> Array:
 
 @cache
 def _weights() -> Array:
-    """How many of the 100 rows are at each position."""
+    """The number of the 100 rows at each position."""
     rows = four_groups(2026).astype(int)
     return np.bincount((rows[:, 0] - 1) * SIDE + rows[:, 1] - 1, minlength=SIDE * SIDE).astype(float)
 
@@ -199,7 +199,7 @@ def _cost(centres: NDArray[np.intp]) -> float:
 
 
 def _before_sampling(epsilon: float, rate: float) -> float:
-    """What may be spent behind a Poisson sample: log(1 + (e^ε − 1)/rate)."""
+    """The ε that may be spent behind a Poisson sample: log(1 + (e^ε − 1)/rate)."""
     return epsilon - math.log(rate) if epsilon > 500 else math.log1p(math.expm1(epsilon) / rate)
 
 
@@ -447,7 +447,7 @@ def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable
 
 
 def omission_finding(rows: list[Row]) -> str:
-    """How often omission helps, and whether that is more than chance; clustering algorithms apart from each other."""
+    """The rate at which omission helps, with a test against chance; clustering algorithms apart from each other."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
     if not set(methods) <= set(CLUSTERINGS):
         return _omission_finding(rows)
@@ -569,7 +569,7 @@ def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
 
 
 def _utility(kind: str, subject: str) -> str:
-    """What is drawn for sampling; smaller is better."""
+    """The name of the utility drawn for sampling; smaller is better."""
     if kind == "clustering":
         return "average distance to a centre" if subject == "four groups" else "normalised intra-cluster variance"
     return {"mean": "mean percent error", "mode": "probability of a wrong mode"}[kind]

@@ -184,7 +184,7 @@ def four_groups(seed: int) -> Array:
 
 @dataclass(frozen=True)
 class Omit:
-    """What is omitted: nothing, a Poisson sample (rate), or outliers (m, M)."""
+    """The omitted records: none, a Poisson sample (rate), or outliers (m, M)."""
 
     rate: float | None = None
     m: float | None = None
@@ -230,7 +230,7 @@ def mean_distances(data: Column, kind: str) -> Array:
 
 
 def kept_counts(data: Column, omit: Omit, kind: str, repeats: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """How many records of each distinct value stay, in each repeat."""
+    """The number of records of each distinct value that stay, in each repeat."""
     if omit.rate is None and omit.m is None:
         return np.broadcast_to(data.counts, (repeats, data.counts.size))
     chances = omit.keep(mean_distances(data, kind) if omit.m is not None else np.zeros(data.counts.size))
@@ -273,7 +273,7 @@ def mean_errors(
 def mode_failures(
     data: Column, mechanism: str, budget: tuple[float, float], counts: NDArray[np.int64], generator: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Whether each repeat chooses a wrong mode, among all whole numbers within the bounds."""
+    """True where a repeat chooses a wrong mode, among all whole numbers within the bounds."""
     low, high = (int(end) for end in data.bounds)
     positions = (data.values - low).astype(int)
     truth = positions[int(np.argmax(data.counts))]

@@ -105,7 +105,7 @@ def votes(settings: Iterable[MeasuredRange], *, low: float = -math.inf, high: fl
 
 @dataclass(frozen=True, kw_only=True)
 class PaperClaim:
-    """What a paper says, and how it is decided.
+    """A claim of a paper, with the statistic that decides it.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class StudyResult(Result):
-    """What a run left behind: the page, the CSV file and rows of every part, the figures, and decided claims."""
+    """The files of a run: the page, the CSV file and rows of every part, the figures, and decided claims."""
 
     paper: str
     page: Path

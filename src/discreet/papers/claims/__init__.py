@@ -1,1 +1,1 @@
-"""What each paper says, one file a paper: sentences as data, with the statistic that decides each."""
+"""The claims of each paper, one file per paper: sentences as data, with the statistic that decides each."""

@@ -35,7 +35,7 @@ def _closest(rows: Rows, name: str) -> MeasuredRange:
 
 
 def _falling(rows: Rows) -> MeasuredRange:
-    """How often a curve lies at or below the one with more equal shifts."""
+    """The proportion of points where a curve lies at or below the one with more equal shifts."""
     found = {(row["lambda_2"], row["lambda_1 / lambda_2"], row["alpha"]): row["type II error"] for row in rows}
     shares = sorted({row["lambda_1 / lambda_2"] for row in rows})
     gaps = [

@@ -88,7 +88,7 @@ def _near_the_best(case: Subsection, method: str, column: str) -> Callable[[Rows
 
 
 def _worst(case: Subsection, method: str, small: bool) -> Callable[[Rows], MeasuredRange]:
-    """How often a method has the largest RMSE; ``small`` is P = 100 and ε ≤ 1."""
+    """The proportion of settings where a method has the largest RMSE; ``small`` is P = 100 and ε ≤ 1."""
 
     def measure(rows: Rows) -> MeasuredRange:
         others = [name for name in case.methods() if name != method]
@@ -103,7 +103,7 @@ def _worst(case: Subsection, method: str, small: bool) -> Callable[[Rows], Measu
 
 
 def _below(row: Row) -> bool:
-    """Whether a coverage is significantly below 95 %: by three standard errors."""
+    """True where a coverage is significantly below 95 %: by three standard errors."""
     return bool(row["coverage"] < 0.95 - 3 * sqrt(0.95 * 0.05 / _REPEATS))
 
 
@@ -250,7 +250,7 @@ def _naive_coverage(case: Subsection, pair: tuple[int, int]) -> Callable[[Rows],
 
 
 def _said() -> Iterator[PaperClaim]:
-    """What each subsection says, in its order."""
+    """The claims of each subsection, in its order."""
     one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve = _CASES
     valid = ("2S", "6S", "6SDD", "4S", "4SDD")
     yield from (*_best(one), _naive_is_worst(one), _two_is_worst(one, small=False))
@@ -346,7 +346,7 @@ def _small(rows: Rows, column: str, one: str, other: str, most: float = 1.0) -> 
 
 
 def _converged(rows: Rows) -> MeasuredRange:
-    """How far the RMSE of 4S at ε = 50 is from that without privacy, over cases and the main pairs."""
+    """The proportion of settings where the RMSE of 4S at ε = 50 is close to that without privacy, over cases."""
     ratios = [
         _ratio(by["4S"]["rmse"], by["original"]["rmse"])
         for case in _CASES

@@ -41,7 +41,7 @@ class _Clusters:
     new: tuple[float, float]
 
     def is_metric(self) -> bool:
-        """Whether every triangle closes."""
+        """True where every triangle closes."""
         b, (x, y) = self.between, self.new
         closed = all(own <= 2 * min(b, one) for own, one in zip(self.inside, self.new, strict=True))
         return closed and b <= x + y and x <= b + y and y <= b + x
@@ -81,7 +81,7 @@ def _worst_excess() -> float:
 
 
 def _reached() -> float:
-    """How much of the bound is reached on the diagonal and where the maximum is at p = 0 or 1: the best of the grid."""
+    """The part of the bound reached on the diagonal and where the maximum is at p = 0 or 1: the best of the grid."""
     return max(_largest_found(*s) / _bound(*s) for s in _SETTINGS if s[0] > 0)
 
 
@@ -115,7 +115,7 @@ def _relative(row: Row) -> MeasuredRange:
 
 
 def _diagonal(rows: Rows) -> MeasuredRange:
-    """How often, among settings with the same m, the loss is smallest at M = m."""
+    """The proportion of groups of settings with the same m in which the loss is smallest at M = m."""
     groups: dict[tuple[Any, ...], Rows] = {}
     for row in _spent(rows):
         groups.setdefault((row["subject"], row["method"], row["epsilon"], row["m"]), []).append(row)
