@@ -39,11 +39,11 @@ __all__ = [
 
 T = TypeVar("T")
 _LONGEST = 1 << 26
-"""What no ledger can hold has failed, too: it could be drawn again and again for the same money."""
+"""A longer answer fits no ledger and has failed, too: it could be drawn again and again for the same money."""
 Rng = int | np.random.Generator | None
 _LARGEST = np.finfo(float).max
 _FAILED = {"discreet": "failed"}
-"""What a ledger holds for a request whose run failed after something was drawn."""
+"""The ledger's answer to a request whose run failed after something was drawn."""
 
 
 class Drawing(Protocol):

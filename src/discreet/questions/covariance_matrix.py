@@ -850,7 +850,7 @@ class CovarianceMatrixRelease(Release):
 
 
 CovariancesReading = CovariancesRelease | MeansAndCovariancesRelease
-"""What covariances are read from: totals in parts, or, for many columns, totals of products."""
+"""The measurements that covariances are read from: totals in parts, or, for many columns, totals of products."""
 
 _WORTH_MOMENTS = 0.8
 """Totals of products are taken where they have so much of the noise of parts: parts measure fourth moments too, which

@@ -103,7 +103,7 @@ class Mean(SizedColumn, PublicSizeStatistic):
 
 
 MeanReading = PublicSizeRelease | MomentsRelease
-"""What a mean is read from: one number where the number of rows is public, else totals."""
+"""The measurements that a mean is read from: one number where the number of rows is public, else totals."""
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class ProportionRelease(PublicSizeRelease):
 _COUNTS = BernsteinMoments(bounds=((0.0, 1.0),), degrees=(1,), of="proportion")
 """Counts of no and yes: the mean of zeros and ones."""
 ProportionReading = ProportionRelease | MomentsRelease
-"""What a proportion is read from: one number where the number of rows is public, else counts of no and yes."""
+"""The measurements behind a proportion: one number where the number of rows is public, else counts of no and yes."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ _OF = {
     "total so far": "total {} so far",
     "total added": "total {} added",
 }
-"""What a number measures, by the measure of its reading and the column that it is about."""
+"""The quantity that a number measures, by the measure of its reading and the column that it is about."""
 SHARES = ("proportion", "share")
 """Measures that are told as percentages."""
 WHOLE = ("count", "rows so far", "rows added")
@@ -48,7 +48,7 @@ _FOUND = {
     "symmetric differences": "the differences lean to one side",
     "balanced signs": "more differences are on one side of zero",
 }
-"""What a small p-value is evidence of."""
+"""The conclusion that a small p-value supports."""
 _ATTACKS = (
     (0.15, "That is little more than guessing, which succeeds 5 % of the time."),
     (0.5, "Guessing succeeds 5 % of the time: the guarantee limits this attacker, and still leaves a real advantage."),
@@ -59,7 +59,7 @@ _ATTACKS = (
         "the data, and privacy rests on attackers knowing less.",
     ),
 )
-"""What the power of a test at the 5 % level means, up to each power."""
+"""The meaning of the power of a test at the 5 % level, up to each power."""
 
 
 BOTH_INTERVALS = "95 %, for the noise; population: for noise and sampling"

@@ -54,7 +54,7 @@ __all__ = [
 
 
 Amount = tuple[Fraction, ...]
-"""What is counted: (Σε,), (Σε, Σδ), (Σρ,) or (Σμ²,)."""
+"""The numbers that are added up: (Σε,), (Σε, Σδ), (Σρ,) or (Σμ²,)."""
 
 
 def added(first: Amount, second: Amount) -> Amount:
@@ -426,7 +426,7 @@ class Partition:
 
 
 Costs = Mapping[str, Amount] | Amount
-"""What a release costs: one amount, or one for each part that it reads."""
+"""The cost of a release: one amount, or one for each part that it reads."""
 
 
 class ParallelSpending:
@@ -502,9 +502,9 @@ class Balance:
         self.consent = Consent(None)
         self.window = ""
         self.spent: Amount = ()
-        """What was spent in the window of the last spend; in all where the budget has no windows."""
+        """The amount spent in the window of the last spend; in all where the budget has no windows."""
         self.ever: Amount = ()
-        """What was spent in all windows together."""
+        """The amount spent in all windows together."""
         self.renewed: Amount = ()
         self.renewals: set[str] = set()
         self.by_team: dict[str, Amount] = {}
@@ -724,7 +724,7 @@ class Balance:
 
 
 _NAMES = ("request", "partition", "plan", "team")
-"""What a spend may name."""
+"""The fields of a spend that are names."""
 
 
 def _texts(*names: Any) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class FileJournal(Journal):
 
     def __init__(self, path: str, *, timeout: float, read_only: bool) -> None:
         self._step: _Step | None = None
-        """What can be written to; there is none but in a step."""
+        """The open step, which can be written to; None outside a step."""
         super().__init__(os.path.realpath(path), timeout=timeout, read_only=read_only)
         self._file: tuple[int, int] | None = None
         self._ends = [len(_HEADER)]

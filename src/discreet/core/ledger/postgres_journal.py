@@ -36,7 +36,7 @@ _TRIGGERS = (
     " WHERE tgrelid = %s::regclass AND NOT tgisinternal"
 )
 _ATTEMPTS = 20
-"""How often a step is tried that the server could not serialise: nothing of it was written."""
+"""The number of tries of a step that the server could not serialise: nothing of it was written."""
 _CREATION = 0x64736372  # "dscr": two processes that create a ledger wait for each other by this number
 
 

@@ -349,7 +349,7 @@ NORMAL_BUDGET = 2.0**-40
 _FEW_BITS = 2**46
 """A magnitude below this has too few leading bits for the double path; it happens once in 2¹⁷ draws."""
 _INTERVAL_ERROR = 2.0**-45
-"""What the unseen bits and the conversion to a double can change in a logarithm of at least `_FEW_BITS`."""
+"""The most that unseen bits and the conversion to a double can change in a logarithm of at least `_FEW_BITS`."""
 
 FloatArray = NDArray[np.float64]
 

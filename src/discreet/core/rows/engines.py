@@ -74,7 +74,7 @@ def remove_directory(directory: Path, held: int | None) -> None:
 
 
 _MEMORY = "3GB"
-"""What the embedded engine takes at most, unless told otherwise; the rest spills."""
+"""The memory that the embedded engine takes at most, unless told otherwise; the rest spills."""
 SEALED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -186,7 +186,7 @@ _GUESSED = re.compile(
     r"|\.(?:csv|tsv|txt|json|jsonl|ndjson|xlsx)(?:\.gz|\.zst)?[\"']",
     re.IGNORECASE,
 )
-"""What makes DuckDB look at values before it says what type a column has."""
+"""The words that make DuckDB look at values before it says what type a column has."""
 
 
 def require_declared(connection: Any, tables: Iterable[str]) -> None:

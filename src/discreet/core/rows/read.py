@@ -140,7 +140,7 @@ class _CsvFile:
     path: str
     dialect: Dialect
     strict: bool = False
-    """Whether bytes that are no text are refused. Otherwise they are spelled out: they spoil their own field alone."""
+    """True where bytes that are no text are refused. Otherwise they are spelled out, spoiling only their field."""
 
     def pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
         """Whole records as UTF-8 that ends with a line feed, with the number of the line that each piece begins on."""
@@ -389,7 +389,7 @@ _MOST_ZEROS = 400
 _MANY_DIGITS = 10**_MOST_ZEROS
 _MISSING = ("NAType", "NaTType")
 _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
-"""What holds several values is none."""
+"""Values of these types hold several values, and count as none."""
 FRAMES = frozenset(
     {
         "pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame", "pyarrow.Table", "pyarrow.RecordBatch",

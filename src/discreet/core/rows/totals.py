@@ -251,7 +251,7 @@ def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int
 
 
 _LARGEST_WHOLE = 2**30
-"""What a row is split into, at most: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
+"""The most that a row is split into: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
 _NUDGE = 2**-10
 """More than floating point can be off: parts that are whole stay so, and others are never more than they should be."""
 

@@ -413,7 +413,7 @@ def sizes_between(snapshot: Snapshot, edges: Sequence[float]) -> list[int]:
 
 Array = NDArray[np.float64]
 _FALSE_ALARM = 0.002
-"""How often noise alone makes a cell of an empty column stand out."""
+"""The chance that noise alone makes a cell of an empty column stand out."""
 _NEXT_TO_IT = 2.5
 """Standard errors from which a cell beside one that stands out belongs to it."""
 _CLEAR = 4.0

@@ -169,7 +169,7 @@ def released_sizes(found: ProfileRelease, guarantee: Guarantee) -> UnitSizes:
 
 A = TypeVar("A")
 BOUNDS, LIMIT = "bounds-", "limit-"
-"""How releases that come first are called, before the name of a column or of the unit."""
+"""The names of releases that come first, before the name of a column or of the unit."""
 _LARGEST = Contribution(total=UNIT_SIZES[-1] - 1)
 """The largest limit that may be found."""
 

@@ -193,7 +193,7 @@ of these; beyond, they would bring more noise than the bound that takes their pl
 _MOST_TERMS = 40
 """Coefficients of a regression whose squares are measured after the fit."""
 _WORTH_IT = 1.25
-"""How much less noise the moments must have where squares are measured after them: those have noise of their own."""
+"""The factor by which moments must have less noise where squares are measured after them, with noise of their own."""
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,10 @@ __all__ = [
 
 
 NUMBER_SPREAD = 12**-0.5
-"""What a plan expects: the standard deviation of a number, as a share of the width of its bounds."""
+"""The standard deviation of a number that a plan expects, as a share of the width of its bounds."""
 GUESSED_MEAN, GUESSED_SLOPE = 0.3, 0.2
-"""What noise is spread for: how far the mean of a number between −1 and 1 is from 0, and how steep the outcome is in
-it. Other data has the same guarantee, and somewhat more noise than a guess of its own would give."""
+"""The guesses that noise is spread for: the distance of the mean of a number in [−1, 1] from 0, and the slope of the
+outcome in it. Other data has the same guarantee, and somewhat more noise than a guess of its own would give."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -444,7 +444,7 @@ class RegressionMoments(RegressionColumns, BernsteinMoments):
 
 
 Moments = RegressionMoments | MomentProducts
-"""What a regression may be read from."""
+"""The measurements that a regression may be read from."""
 
 
 def knows_squares(moments: Moments) -> bool:

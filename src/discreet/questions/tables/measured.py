@@ -53,7 +53,7 @@ Array = NDArray[np.float64]
 MOST_PRESENTED = 2**17
 """Cells of the table of all columns up to which presented values are computed."""
 _STRICTER = 50.0
-"""How many times more strictly a margin is kept than those with one more column."""
+"""The factor by which a margin is kept more strictly than those with one more column."""
 _ROUNDS = 300
 _STILL = 1e-3
 """Changes of a cell below this end the search: whole numbers follow anyway."""
