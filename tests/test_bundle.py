@@ -194,7 +194,7 @@ def test_differences_are_told_by_meaning() -> None:
     after["schema"]["size"] = 10
     assert differences(before, after) == [
         "schema.size: 10 is new.",
-        "release 'b' is new: count for PureDP(ε=1).",
+        "release 'b' is new: count for ε = 1.",
         "release 'a' is gone.",
     ]
 
@@ -482,7 +482,7 @@ def test_the_whole_path_on_the_command_line(tmp_path: Path, monkeypatch: pytest.
     for name in ("officer", "owner"):
         renewal = ("ledger", "renew", ledger, "--as", name, "--key", f"KEYS/{name}.key", *wanted)
         assert run(*renewal, password=f"secret of {name}") == 0
-    assert capsys.readouterr().out.endswith("PureDP(ε=10) more. The ledger has PureDP(ε=56) left.\n")
+    assert capsys.readouterr().out.endswith("ε = 10 more. The ledger has ε = 56 left.\n")
     assert (tmp_path / "home" / "clerk.key").stat().st_mode & 0o077 == 0
 
 

@@ -95,7 +95,7 @@ def test_exit_statuses(tmp_path):
         shutil.copy(ROOT / "examples" / name, tmp_path)
     out, err = ended(0, "plan", "survey.toml", cwd=tmp_path)
     assert err == ""
-    assert "cost: PureDP(ε=1)" in out
+    assert "cost: ε = 1" in out
     out, err = ended(2, "plan", "missing.toml", cwd=tmp_path)
     assert out == ""
     assert err.startswith("discreet: ")

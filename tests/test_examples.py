@@ -39,7 +39,7 @@ def test_bounds_and_epsilon_are_chosen_without_data():
 def test_a_budget_is_kept():
     printed = output("keep_a_budget.py")
     assert "answered alike: True" in printed
-    assert "refused: the release costs PureDP(ε=0.5)" in printed
+    assert "refused: the release costs ε = 0.5" in printed
     assert "anchored   yes" in printed
 
 

@@ -60,7 +60,7 @@ def test_the_door_refuses_a_claim_that_the_profile_does_not_give() -> None:
         expect(DiscreetError, lambda: release(exact, Laplace(1.0), ledger=ledger, guarantee=PureDP(0.5)))
         print(ledger.spent())
     """)
-    assert found.strip().endswith("PureDP(ε=0)")
+    assert found.strip().endswith("ε = 0")
 
 
 def test_a_ledger_refuses_to_overspend() -> None:

@@ -340,7 +340,7 @@ def test_the_command_shows_the_cost_first_and_spends_once(csv_file, tmp_path, ca
     assert "at most" in shown.err
     assert "whole number" in shown.out
     main(["plan", "plan.toml"])
-    assert "PureDP(ε=2) left" in capsys.readouterr().out
+    assert "ε = 2 left" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([*command, "--yes", "--out", "plan.toml"])
     assert "exists already" in capsys.readouterr().err

@@ -148,7 +148,7 @@ def test_chosen_labels_stand_among_the_labels(answers):
 def test_margins_of_a_table_keep_their_protection(answers):
     frame = answers["table"].margin("band").to_pandas()
     assert frame["band"].tolist() == ["young", "old"]
-    assert set(frame["guarantee"]) == {"PureDP(ε=1)"}
+    assert set(frame["guarantee"]) == {"ε = 1"}
     shares = answers["table"].proportions("band").to_pandas()
     assert shares["population_low"].notna().all()
     assert shares["noise_low"].isna().all()
@@ -252,7 +252,7 @@ def test_a_plan_is_a_row():
     planned = plan(Sensitivity(l1=1.0), Laplace(scale=2.0))
     frame = planned.to_pandas()
     assert frame["error_95"].tolist() == [planned.error_95]
-    assert frame["guarantee"].tolist() == ["PureDP(ε=0.5)"]
+    assert frame["guarantee"].tolist() == ["ε = 0.5"]
     assert "layer" in planned.plot().to_dict()
 
 

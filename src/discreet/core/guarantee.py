@@ -307,8 +307,8 @@ class Guarantee(PrivacyCurve):
             raise InvalidParameter("guarantee", data, rule, "Check the file.") from None
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{_SYMBOLS[name]}={value:.6g}" for name, value in self.parameters().items())
-        return f"{type(self).__name__}({shown})"
+        # As people write it; `repr` is what Python reads.
+        return ", ".join(f"{_SYMBOLS[name]} = {value:.6g}" for name, value in self.parameters().items())
 
 
 @final

@@ -210,7 +210,7 @@ class ResponseProfile(CurveProfile):
     Examples
     --------
     >>> print(ResponseProfile(1.0).concentrated())
-    ZeroConcentratedDP(ρ=0.462117)
+    ρ = 0.462117
     """
 
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
@@ -354,7 +354,7 @@ def compose(*guarantees: Guarantee, delta: float | None = None) -> Guarantee:
     >>> compose(*[GaussianDP(0.5)] * 4)
     GaussianDP(mu=1.0)
     >>> print(compose(*[PureDP(0.1)] * 100, delta=1e-6))  # not 10
-    ApproxDP(ε=4.77457, δ=1e-06)
+    ε = 4.77457, δ = 1e-06
     """
     parts = _Parts.of(guarantees)
     if delta is not None:

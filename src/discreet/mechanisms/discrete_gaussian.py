@@ -212,7 +212,7 @@ class DiscreteGaussianProfile(CurveProfile):
     --------
     >>> count = DiscreteGaussianProfile(Fraction(4), [1])
     >>> print(count.concentrated(), round(count.delta_at(1.0), 6))
-    ZeroConcentratedDP(ρ=0.125) 0.007249
+    ρ = 0.125 0.007249
     """
 
     def __init__(self, square: float | Fraction, moves: Sequence[int] | None = None, norm: int | None = None) -> None:

@@ -88,7 +88,7 @@ class GaussianProfile(CurveProfile):
     Examples
     --------
     >>> print(GaussianProfile(Fraction(1, 2)).gaussian(), GaussianProfile(1).concentrated())
-    GaussianDP(μ=0.5) ZeroConcentratedDP(ρ=0.5)
+    μ = 0.5 ρ = 0.5
     """
 
     def __init__(self, mu: float | Fraction) -> None:

@@ -69,7 +69,7 @@ class GeometricProfile(CurveProfile):
     --------
     >>> count = GeometricProfile(Fraction(1), [1])
     >>> print(count.pure(), count.concentrated(), count.gaussian())
-    PureDP(ε=1) ZeroConcentratedDP(ρ=0.462117) GaussianDP(μ=1.23204)
+    ε = 1 ρ = 0.462117 μ = 1.23204
     """
 
     def __init__(self, unit: float | Fraction, moves: Sequence[int]) -> None:

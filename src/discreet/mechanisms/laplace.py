@@ -221,7 +221,7 @@ class LaplaceProfile(CurveProfile):
     --------
     >>> table = LaplaceProfile([0.5, 0.5])  # a record moves between two cells, scale 2
     >>> print(table.pure(), table.gaussian())
-    PureDP(ε=1) GaussianDP(μ=0.707552)
+    ε = 1 μ = 0.707552
     >>> round(LaplaceProfile([1]).gaussian().mu, 5)  # the same ℓ₁ sensitivity in one cell
     1.03006
     """

@@ -57,7 +57,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     Examples
     --------
     >>> differences({"budget": {"kind": "pure", "epsilon": 1.0}}, {"budget": {"kind": "pure", "epsilon": 2.0}})
-    ['budget: PureDP(ε=1) is now PureDP(ε=2).']
+    ['budget: ε = 1 is now ε = 2.']
     """
     skipped = ("releases", "questions")  # the first follows from the rest, the second is told by name
     then, now = (dict(_leaves("", {k: v for k, v in one.items() if k not in skipped})) for one in (before, after))

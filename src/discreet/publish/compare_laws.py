@@ -151,7 +151,7 @@ def compare_laws(
     >>> kinds = [Laplace, BoundedLaplace, BoundaryInflatedLaplace]
     >>> found = compare_laws(kinds, guarantee=PureDP(1.0), sensitivity=Sensitivity(l1=0.1), bounds=(0, 1))
     >>> print(found)
-    3 mechanisms at PureDP(ε=1), ℓ₁ = 0.1, ℓ₂ = 0.1
+    3 mechanisms at ε = 1, ℓ₁ = 0.1, ℓ₂ = 0.1
       BoundaryInflatedLaplace  cost 0.0157148, at most 0.0191914
       Laplace                  cost 0.02, at most 0.02
       BoundedLaplace           cost 0.0340245, at most 0.0492674

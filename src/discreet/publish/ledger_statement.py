@@ -47,7 +47,7 @@ def statement_text(statement: Statement) -> str:
     --------
     >>> from discreet import Ledger, PureDP
     >>> print(statement_text(Ledger(":memory:", PureDP(1.0)).statement()).splitlines()[1])
-      budget      PureDP(ε=1)
+      budget      ε = 1
     """
     lines = [as_text(statement.heading(), statement.facts())]
     for one in statement.spends:

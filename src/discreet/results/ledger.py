@@ -392,7 +392,7 @@ class Terms:
             if wish is not None and wish != found:
                 ours, theirs = (_shown(name, term) for term in (found, wish))
                 raise LedgerMismatch(
-                    f"{balance.where} was opened with {name} = {ours}, not {theirs}. A ledger keeps its {name}: give "
+                    f"{balance.where} was opened with {name} {ours}, not {theirs}. A ledger keeps its {name}: give "
                     "the same one or leave it out. A new ledger at another path would count from nothing, which is "
                     "for the owner of the data to decide."
                 )

@@ -710,7 +710,7 @@ class BoundedLaplace(Mechanism):
         >>> from discreet import ApproxDP, BoundedLaplace, Sensitivity
         >>> mechanism, unit = BoundedLaplace(scale=0.1, bounds=(0, 1)), Sensitivity(l1=0.1)
         >>> print(mechanism.guarantee(unit), mechanism.guarantee(unit, ApproxDP, delta=0.01))
-        PureDP(ε=1.48985) ApproxDP(ε=1.32416, δ=0.01)
+        ε = 1.48985 ε = 1.32416, δ = 0.01
         """
         return self.profile(sensitivity).guarantee(kind or self.own_kind, delta=delta)
 

@@ -515,7 +515,7 @@ class BoundedLaplaceProfile(CurveProfile):
     --------
     >>> profile = BoundedLaplaceProfile([(Fraction(1), Fraction(10))])
     >>> print(profile.pure(), profile.gaussian())
-    PureDP(ε=1.48985) GaussianDP(μ=1.02856)
+    ε = 1.48985 μ = 1.02856
     >>> round(profile.delta_at(1.0), 6)
     0.07293
     """

@@ -67,7 +67,7 @@ class RangeProfile(CurveProfile):
     --------
     >>> profile = RangeProfile(Fraction(1))
     >>> print(profile.pure(), profile.concentrated(), profile.gaussian())
-    PureDP(ε=1) ZeroConcentratedDP(ρ=0.125) GaussianDP(μ=0.623893)
+    ε = 1 ρ = 0.125 μ = 0.623893
     """
 
     def __init__(self, span: Fraction) -> None:

@@ -335,7 +335,7 @@ class DPLloyd(ClusterModel):
     Plan of DPLloyd
       iterations      7
       noise           laplace, scale 9.584 on sums and 12.98 on counts
-      guarantee       PureDP(ε=2)
+      guarantee       ε = 2
       gain            3.65 times less noise than a split over all sums
       centroid error  0.00708 half-widths per coordinate and iteration
     """
