@@ -6,16 +6,16 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10 --timeout 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check matrix lint audit deep demo studio bench reproduce claims docs pictures lock clean
+.PHONY: help install test check matrix lint audit deep demo studio bench reproduce claims docs pictures lock dist dist-test clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.installed ## Create .venv with the locked dependencies and this project
 
 $(VENV)/.installed: requirements/lock.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) --requirement requirements/lock.txt
+	$(BIN)/python $(PIP) --require-hashes --requirement requirements/lock.txt
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -84,13 +84,25 @@ docs: install ## Draw the figures of the studies and build the documentation int
 pictures: install ## Draw the pictures of the README again
 	$(BIN)/python docs/pictures.py
 
-lock: ## Resolve the dependencies again and rewrite requirements/lock.txt
+lock: ## Resolve the dependencies again and rewrite requirements/lock.txt, with the hash of every file
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python $(PIP) uv
 	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \
-		--no-header --no-annotate --output-file requirements/lock.txt pyproject.toml
+		--no-header --no-annotate --generate-hashes --output-file requirements/lock.txt pyproject.toml
+
+dist: ## Build wheel and sdist into dist/, and check them
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python $(PIP) build twine check-wheel-contents
+	rm -rf dist
+	.venv-dist/bin/python -m build --outdir dist
+	.venv-dist/bin/twine check --strict dist/*
+	.venv-dist/bin/check-wheel-contents dist/*.whl
+	$(PYTHON) tests/dist.py sizes
+
+dist-test: ## Install the wheel in a fresh environment for each extra, and try it (EXTRAS="tables cli")
+	$(PYTHON) tests/dist.py $(EXTRAS)
 
 clean: ## Remove environments, caches and built files
-	rm -rf studio-demo .venv .venv-peers .venv-lock .venv-matrix docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf studio-demo .venv .venv-peers .venv-lock .venv-dist .venv-matrix docs/_build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
