@@ -66,7 +66,7 @@ def ledger():
 
 def test_a_step_that_costs_more_than_it_says_is_refused_before_anything_is_spent(ledger):
     wrong = Step(Laplace(0.5), UNIT, PureDP(1.0))  # scale ½ costs 2
-    with pytest.raises(InvalidParameter, match="more than laplace"):
+    with pytest.raises(InvalidParameter, match="stronger than laplace"):
         through(claim(steps=[wrong]), lambda allowance, passed: [], ledger)
     assert ledger.events() == ()
 
@@ -98,7 +98,7 @@ def test_an_adaptive_step_with_too_little_noise_draws_nothing(ledger):
     quiet = Step(Laplace(0.1), UNIT, PureDP(0.5))
     with pytest.raises(ReleaseFailed):
         through(claim(), lambda allowance, _: [allowance.draw(quiet, 0.0)], ledger)
-    with pytest.raises(InvalidParameter, match="more than laplace"):
+    with pytest.raises(InvalidParameter, match="stronger than laplace"):
         Allowance(claim()).draw(quiet, 0.0)
 
 
@@ -133,7 +133,7 @@ NARROW = Sensitivity(l1=0.25)
 @pytest.mark.parametrize(
     ("steps", "part", "words"),
     [
-        ([Step(Laplace(1.0), UNIT, PureDP(1.0))], Step(Laplace(1.0), UNIT, PureDP(0.25)), "more than laplace"),
+        ([Step(Laplace(1.0), UNIT, PureDP(1.0))], Step(Laplace(1.0), UNIT, PureDP(0.25)), "stronger than laplace"),
         ([Step(Laplace(1.0), UNIT, PureDP(1.0))], Step(Laplace(4.0), UNIT, PureDP(0.25)), "of the one draw"),
         ([Step(Laplace(2.0), UNIT, PureDP(0.5))] * 2, Step(Laplace(2.0), NARROW, PureDP(0.125)), "of the one draw"),
         ([Step(Laplace(2.0), UNIT, PureDP(0.5))], Step(Laplace(2.0), NARROW, PureDP(0.125)), "of the one draw"),
@@ -253,7 +253,7 @@ class TooSharp(Laplace):
 
 def test_a_wrong_calibration_does_not_pass(ledger):
     mechanism = TooSharp.calibrate(PureDP(1.0), UNIT)
-    with pytest.raises(InvalidParameter, match="is more than too_sharp"):
+    with pytest.raises(InvalidParameter, match="is stronger than too_sharp"):
         release(Exact(0.0, UNIT), mechanism, ledger=ledger, guarantee=PureDP(1.0))
     assert ledger.events() == ()
 

@@ -547,7 +547,7 @@ def test_the_door_refuses_too_little_noise():
     exact = margins.exact(joint())
     mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.1), exact.sensitivity, workload=margins.workload())
     ledger = d.Ledger(":memory:", budget=d.GaussianDP(2.0))
-    with pytest.raises(InvalidParameter, match="is more than"):
+    with pytest.raises(InvalidParameter, match="is stronger than"):
         d.release(exact, mechanism, ledger=ledger, guarantee=d.GaussianDP(1.0))
     assert ledger.remaining() == d.GaussianDP(2.0)
 

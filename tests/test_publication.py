@@ -266,8 +266,7 @@ def test_a_ledger_is_shown_with_names_and_words(facts, capsys):
     main(["ledger", "show", str(result.results.parent.parent / "people.ledger")])
     shown = capsys.readouterr().out
     assert "  tables: tables by margins" in shown
-    assert "ε = 1: no outcome becomes more than 2.72 times as likely by one id's data" in " ".join(shown.split())
-    assert max(len(line) for line in shown.splitlines() if "ε = " in line) <= 80
+    assert "ε = 1: one id's data makes no outcome more than 2.72 times as likely" in " ".join(shown.split())
 
 
 def test_the_package_is_a_command():

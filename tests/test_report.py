@@ -90,7 +90,7 @@ def test_reports_say_what_an_attacker_can_tell_at_this_budget(epsilon, power):
         said = report_facts(title="x", plan="", schema=schema, ledger=ledger, entries=[])["privacy"]["protects"]
         assert f"at most {power} of the time." in said
         assert ("hardly stops" in said) == (epsilon == 4.0)
-        assert ("little more than guessing" in said) == (epsilon <= 1.0)
+        assert ("at most three times that" in said) == (epsilon <= 1.0)
 
 
 def test_facts_are_plain_data_and_complete(facts):

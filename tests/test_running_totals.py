@@ -310,7 +310,7 @@ def test_a_crash_after_the_charge_is_made_good():
         ({"period": None}, "is needed"),
         ({"period": np.array([])}, "not one of the periods"),
         ({"period": 1}, "not one of the periods"),
-        ({"over": "spend"}, "not a list of categories"),
+        ({"over": "spend"}, "is numeric, not labels"),
         ({"column": "month"}, "not a number"),
         ({"guarantee": PureDP(1.0)}, "has no ε alone"),
         ({"guarantee": ApproxDP(1.0, 0.0)}, "has no ε alone"),

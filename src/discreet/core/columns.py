@@ -148,9 +148,9 @@ class Bounds:
     def _on_grid(self, name: str, value: float) -> int:
         steps = decimal(value) / self.step
         if steps.denominator != 1:
-            raise InvalidParameter(
-                name, value, f"must be a multiple of the grid {self.grid:g}", "Move the limit or change the grid."
-            )
+            beside = float((steps // 1 + (name != "low")) * self.step)  # outwards
+            fix = f"Write {name}={beside:.15g}, or a finer grid."
+            raise InvalidParameter(name, value, f"is not a multiple of grid = {self.grid:g}", fix)
         return int(steps)
 
     def _check_nulls(self) -> None:

@@ -68,8 +68,8 @@ class Step:
         """Refuse a cost that the mechanism's own privacy curve does not stay within."""
         if not self.mechanism.profile(self.sensitivity).within(self.cost):
             raise InvalidParameter(
-                "guarantee", self.cost, f"is more than {self.mechanism.name} with these parameters gives",
-                f"It gives {self.mechanism.guarantee(self.sensitivity)}; calibrate it to the guarantee you need.",
+                "guarantee", self.cost, f"is stronger than {self.mechanism.name} with these parameters provides",
+                f"It provides {self.mechanism.guarantee(self.sensitivity)}; state that, or calibrate again.",
             )  # fmt: skip
 
 
@@ -165,7 +165,7 @@ class Allowance:
         if not any(step is one for one in self._claim.steps):  # which `Claim.verify` verified
             step.verify()
             if self._claim.parts:
-                raise InvalidParameter("guarantee", step.cost, "is for a draw that no part pays for", "Draw the step.")
+                raise InvalidParameter("guarantee", step.cost, "is paid by no part", "Report this internal error.")
         spent = added(self._spent, self._accounting.cost(step.cost))
         if not covers(self._accounting.allowance, spent):
             raise InvalidParameter(

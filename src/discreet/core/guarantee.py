@@ -166,7 +166,7 @@ Kind = TypeVar("Kind", bound="Guarantee")
 def _parameter(name: str, value: Any, largest: float = HUGE_EPSILON) -> float:
     number = requirements.non_negative(name, value)
     if number > largest:
-        raise InvalidParameter(name, value, f"must be at most {largest:g}: beyond it nobody is protected", "Lower it.")
+        raise InvalidParameter(name, value, f"must be at most {largest:g}; even 10 protects little", "Pass 1 or less.")
     return number
 
 
@@ -174,7 +174,7 @@ def _spoken(epsilon: float, delta: float = 0.0) -> str:
     """An (ε, δ) pair in words."""
     factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else f"e^{epsilon:.4g}"  # which no float holds
     unless = f" except with probability at most {delta:g}" if delta else ""
-    return f"no outcome becomes more than {factor} times as likely by one unit's data{unless}"
+    return f"one unit's data makes no outcome more than {factor} times as likely{unless}"
 
 
 def _weights(parts: Any) -> list[Fraction]:

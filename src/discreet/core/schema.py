@@ -281,11 +281,14 @@ class Contribution:
                 object.__setattr__(self, name, requirements.positive_integer(name, getattr(self, name)))
         if self.rows is None and self.total is None:
             raise InvalidParameter(
-                "contribution", self, "needs a limit on rows", "Pass rows=… (per group) or total=… (in all)."
+                "contribution", self, "sets no limit on rows", "Write Contribution(total=4) for four rows per unit."
             )
         if self.total is not None and (self.rows is not None or self.groups is not None):
             raise InvalidParameter(
-                "total", self.total, "cannot be combined with groups or rows", "Limit the rows in all, or per group."
+                "total",
+                self.total,
+                "excludes groups and rows",
+                f"Write Contribution(total={self.total}), or omit total.",
             )
 
     def most_groups(self, cells: int) -> int:
@@ -555,8 +558,8 @@ class Schema:
                 raise InvalidParameter(
                     "size",
                     self.size,
-                    "the number of units is private under add/remove neighbours",
-                    "Leave it out, or declare neighbours = replace_one.",
+                    "add/remove neighbours keep the number of units private",
+                    "Remove size, or add neighbours=Neighbours.REPLACE_ONE to make it public.",
                 )
             requirements.positive_integer("size", self.size)
         elif replace:
@@ -615,7 +618,7 @@ class Schema:
                 "List them as categories, or release them first: ask for groups, then declare what was found.",
             )
         if not isinstance(column, Categories):
-            raise WrongType("column", name, "is a number, not a list of categories", "Use a column with categories.")
+            raise WrongType("column", name, "is numeric, not labels", "Declare bands: Bands(edges=[18, 40, 65, 100]).")
         return column
 
     def unlisted(self, name: str) -> PrivateLabels:
@@ -667,11 +670,9 @@ class Schema:
         limits = override if override is not None else self.unit.contribution
         if limits is None:
             raise InvalidParameter(
-                "contribution",
-                None,
-                f"say how much one {self.unit.name} may contribute",
-                "Pass contribution=Contribution(rows=4), or set it in the schema's unit.",
-            )
+                "contribution", None, f"is needed, as one {self.unit.name} may have any number of rows",
+                f'Write PrivacyUnit("{self.unit.column}", contribution=Contribution(total=4)).',
+            )  # fmt: skip
         return limits
 
     def to_dict(self) -> dict[str, Any]:

@@ -294,7 +294,7 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
         statistic = self.statistic
         if not statistic.limited and not (by or columns):
             raise InvalidParameter(
-                "columns", (), "are needed: only a missing value leaves out a single row", 'Pass columns=["age"].'
+                "columns", (), "are needed: if rows are units, only missing values drop them", 'Write columns=["age"].'
             )
         selected = Selected(by=by, contribution=self.contribution, whole=columns)
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)

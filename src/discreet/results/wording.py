@@ -50,7 +50,7 @@ _FOUND = {
 }
 """The conclusion that a small p-value supports."""
 _ATTACKS = (
-    (0.15, "That is little more than guessing, which succeeds 5 % of the time."),
+    (0.15, "Guessing succeeds 5 % of the time: the guarantee keeps this attacker to at most three times that."),
     (0.5, "Guessing succeeds 5 % of the time: the guarantee limits this attacker, and still leaves a real advantage."),
     (0.9, "Guessing succeeds 5 % of the time: against this attacker the guarantee is weak."),
     (

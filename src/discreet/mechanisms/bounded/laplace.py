@@ -727,8 +727,8 @@ class BoundedLaplace(Mechanism):
             raise InvalidParameter(
                 "sensitivity",
                 exact.sensitivity,
-                f"must say how a change spreads over {size} coordinates: spread, it loses more than in one",
-                f"Pass Sensitivity(…, dimension={size}) or Sensitivity(moves=…).",
+                f"does not say how a change is divided among {size} coordinates",
+                f"Write Sensitivity(l1={exact.sensitivity.l1 or 1.0}, dimension={size}).",
             )
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
