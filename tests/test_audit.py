@@ -50,7 +50,9 @@ WORLDS = 4
 """An eighth of the worlds that `discreet audit` generates."""
 ELSEWHERE = {"replay", *(f"pipelines of {about}" for about in PIPELINES), *RECOMPUTING}
 """Parts that have tests of their own: below, in test_audit_coverage and in test_recomputed_audits."""
-PARTS = {*audit_run._PARTS} - ELSEWHERE - {f"sessions {share}" for share in range(WORLDS + 1, 9)}
+DEEP = {"worlds on Spark"}
+"""Parts of deep runs alone."""
+PARTS = {*audit_run._PARTS} - ELSEWHERE - DEEP - {f"sessions {share}" for share in range(WORLDS + 1, 9)}
 
 
 @pytest.mark.parametrize("part", sorted(PARTS))

@@ -210,6 +210,8 @@ def beside():  # a colleague, who tells which notes are written
 
 parent, results, children = os.getpid(), [], []
 colleagues = [beside() for _ in range(2)]
+for _, pipe in colleagues:  # each has written before anything begins
+    os.read(pipe, 1)
 outlet = os.open(f"{path}-told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)  # a pipe would be full some time
 
 def attempt(call):
@@ -249,7 +251,7 @@ notes = []
 for process, pipe in colleagues:
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    count = 0
+    count = 1
     while block := os.read(pipe, 65536):
         count += len(block)
     notes += [f"{process} {number}" for number in range(count)]
@@ -260,7 +262,7 @@ with Ledger(path) as fresh:
     plans = [entry.content["plan"] for entry in entries if entry.kind == "approval"]
     lost = [note for note in notes if not fresh.counts(note)]
 problems += [f"lost: {note}" for note in lost]
-given = [(who, one) for who, one in results if not one.startswith(("refused", "PureDP"))]
+given = [(who, one) for who, one in results if not one.startswith(("refused", "ε = "))]
 problems += [f"lost by {who}: {one}" for who, one in given if one not in hashes and one not in plans]
 print(json.dumps({"problems": problems, "notes": len(notes), "given": len(given), "places": at,
                   "refused": sorted({one for _, one in results if one.startswith("refused")})}))

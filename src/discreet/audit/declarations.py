@@ -345,7 +345,7 @@ def _keeping() -> Iterator[Compared]:
                 kept = int(totals(take(open_source(rows), schema), selected).counts.sum()) == 2
             except DiscreetError:
                 kept = True
-            yield f"{declared} says that it keeps {value!r}", kept or not declared.keeps_every_row
+            yield f"{declared} says that it keeps {value!r}", kept or not schema.keeps_every_row(("c",))
 
 
 def _counted(rows: Any, schema: Schema, columns: tuple[str, ...] = ()) -> int:

@@ -147,19 +147,20 @@ class _CsvFile:
         import pyarrow as pa
 
         errors = "strict" if self.strict else "backslashreplace"
-        decoder, rest, line, cut = codecs.getincrementaldecoder(self.dialect.codec)(errors), b"", 1, False
+        decoder = codecs.getincrementaldecoder(self.dialect.codec)(errors)
+        rest, line, cut, gone = b"", 1, False, 0  # and how many lines of a record that is too long are gone
         with pa.input_stream(self.path, compression="detect") as file:
             while raw := file.read(max(size, len(rest))):  # a long record is looked at a few times, not for each piece
-                piece = rest + self._decoded(decoder, raw, line + rest.count(b"\n"))
+                piece = rest + self._decoded(decoder, raw, line + gone + rest.count(b"\n"))
                 end = _end_of_records(piece)
                 if end:
                     yield line, self._short(piece[:end], line, cut)
-                    line, cut = line + piece.count(b"\n", 0, end), False
+                    line, cut, gone = line + gone + piece.count(b"\n", 0, end), False, 0
                 rest = piece[end:]
                 if len(rest) > _LONGEST:  # what is left of it says how many fields it has, and whether a quote is open
-                    line, cut = line + rest.count(b"\n"), True
+                    cut, gone = True, gone + rest.count(b"\n")
                     rest = self._missing(rest) + b'"' * (rest.count(b'"') % 2)
-        rest += self._decoded(decoder, b"", line)
+        rest += self._decoded(decoder, b"", line + gone)
         if rest:
             yield line, self._short(rest if rest.endswith(b"\n") else rest + b"\n", line, cut)
 
