@@ -104,7 +104,7 @@ class Session(Questions):
 
     The named questions are short for `ask`: ``session.mean("age", guarantee)`` asks
     ``MeanQuestion(session.schema, "age", guarantee)``. With ``name``, a name of your choice, an answer is stored:
-    the same question under the same name returns it again and spends nothing. ``expected_rows`` and its like serve
+    the same question under the same name returns it again and spends nothing. The ``expected_…`` arguments affect
     plans only.
 
     Parameters

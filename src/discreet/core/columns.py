@@ -89,11 +89,11 @@ class Bounds:
     Parameters
     ----------
     low, high
-        Public limits, multiples of the grid. Values outside are moved to the nearer limit.
+        Public bounds, multiples of the grid. Values outside are moved to the nearer bound.
     grid
         Public resolution: sums are sums of whole numbers of grid steps, hence exact and the same on every engine.
-        By default a power of ten: the coarsest one that makes 1,000 steps or more and of which both limits are
-        multiples. All three count as the decimals they print as.
+        By default a power of ten: the coarsest one that makes 1,000 steps or more and of which both bounds are
+        multiples. 0.1 means exactly one tenth.
     nulls
         What to do with missing values, NaN and text that is not a number: ``"drop"`` the row, ``"refuse"`` the data
         set (an error then reveals that there is one), or a number in [low, high] that takes their place.

@@ -1,6 +1,6 @@
-"""The door: the one place where a private value may become public.
+"""The *door*: the code that every release passes, and the one place where a private value may become public.
 
-Everything that discreet releases passes here, in one order:
+The steps of a release, in this order:
 
 1. **verify** that each step's privacy curve lies within its cost, and the costs within the claim,
 2. **reserve** the claim in the ledger, durably,

@@ -369,6 +369,8 @@ class ApproxDP(Guarantee):
 class PureDP(Guarantee):
     """ε-differential privacy: no event's probability changes by more than a factor e^ε between neighbours.
 
+    The smaller ε, the more privacy and the more noise.
+
     Examples
     --------
     >>> PureDP(1.0).split(4)[0], PureDP(1.0).to(GaussianDP)

@@ -258,15 +258,18 @@ class Contribution:
 
     Parameters
     ----------
-    groups
-        At most this many groups of a grouped release.
-    rows
-        At most this many rows in each group (or in all, where nothing is grouped).
+    groups, rows
+        For grouped releases: at most this many groups, and at most this many rows in each of them (or in all, where
+        nothing is grouped).
     total
-        At most this many rows over all groups together; instead of the other two.
+        At most this many rows over all groups together: the usual limit, instead of the other two.
 
     Examples
     --------
+    At most four rows per device, and at most three rows in each of two groups:
+
+    >>> PrivacyUnit("device", contribution=Contribution(total=4)).contribution.most_rows(cells=12)
+    4
     >>> Contribution(groups=2, rows=3).most_rows(cells=12)
     6
     """
@@ -319,7 +322,7 @@ class PrivacyUnit:
     column
         The id column; None protects single rows.
     contribution
-        Default limits for releases about ids.
+        How many rows per id count, unless a question sets its own limit.
     nulls
         Rows without an id: ``"drop"`` or ``"refuse"``.
 
@@ -377,7 +380,8 @@ class Schema:
     unit
         Whose presence is protected; a single row by default.
     neighbours
-        Which data sets must be hard to tell apart.
+        Which data sets must be hard to tell apart: those that differ by adding or removing one unit
+        (``Neighbours.ADD_REMOVE``, the default) or by replacing one (``Neighbours.REPLACE_ONE``).
     size
         The public number of units; required for replace-one neighbours, and only there.
     where

@@ -2,7 +2,7 @@
 
 With ŝ and Ŝ the noisy moments of z·y and z·zᵀ, the coefficients solve Ŝb = ŝ. For the true β of the population,
 ŝ − Ŝβ = Σ z·e + noise, where e = y − β·z: a sum of mean zero whose variance is known up to Σ(w·z)²e², which the totals
-hold too. An interval holds every value under which that sum lies within its quantiles, as Fieller's does for a ratio.
+hold too. An interval covers every value under which that sum lies within its quantiles, as Fieller's does for a ratio.
 So errors may be skewed and have any variance, and where noise leaves nothing to divide by, the interval has no end.
 Proof: ``docs/proofs/regression.md``.
 """

@@ -3,7 +3,7 @@
 Rows lie in cells (combinations of labels) with a number of rows of each outcome. Every polynomial of the numbers that
 stays within the degrees is a weighted sum of the totals, and it is known by its values at as many nodes as there are
 parts. So the totals become weights, of either sign, of the nodes of each cell, and a fit is that of few weighted rows.
-An interval holds every value that the score test does not reject: the score at the best coefficients with that value
+An interval covers every value that the score test does not reject: the score at the best coefficients with that value
 has mean zero but for a known bias, and a variance of sampling, noise and nothing else. Proof:
 ``docs/proofs/logistic_regression.md``.
 """

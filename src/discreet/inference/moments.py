@@ -86,7 +86,7 @@ class NoisyTotals:
     rows_per_unit
         At most so many rows are one unit's. Units are independent; by Cauchy and Schwarz the squared deviation of a
         unit's rows together is at most so many times the sum of theirs. 0 stands for rows that are the whole
-        population: intervals then hold the noise alone. 1 − p stands for a Poisson sample of a share p of it.
+        population: intervals then count the noise alone. 1 − p stands for a Poisson sample of a share p of it.
     """
 
     totals: Any
@@ -167,7 +167,7 @@ def within(
 
 
 def hull(accepts: Callable[[Any], Booleans], centre: Array, ends: tuple[float, float], level: float) -> Interval:
-    """The smallest interval that holds all accepted points: from the farthest of a grid, then by bisection."""
+    """The smallest interval that covers all accepted points: from the farthest of a grid, then by bisection."""
     low, high = reached(accepts, centre, ends)
     return Interval(low, high, level)
 
@@ -640,7 +640,7 @@ class Binomial(SamplingModel):
         return parameter * (1 - parameter) / self.n
 
     def nodes(self, parameter: float) -> tuple[Array, Array]:
-        """k/n with binomial probabilities; above 20,000 rows, quantiles of the beta law that matches it."""
+        """k/n with binomial probabilities; above 20,000 rows, quantiles of the beta distribution that matches it."""
         if parameter in (0.0, 1.0):
             return np.array([parameter]), np.array([1.0])
         if self.n > _EXACT_BINOMIAL:
@@ -661,7 +661,7 @@ class Binomial(SamplingModel):
 
 @dataclass(frozen=True, kw_only=True)
 class BetaMean(SamplingModel):
-    """A mean of n independent rows in public bounds: a beta law with the right mean, variance and support.
+    """A mean of n independent rows in public bounds: a beta distribution with the right mean, variance and support.
 
     Parameters
     ----------
@@ -729,7 +729,7 @@ def largest_fourth(variance: float, width: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class GammaVariance(SamplingModel):
-    """A sample variance of n independent rows: a gamma law with the mean and the variance of a sample variance.
+    """A sample variance of n independent rows: a gamma distribution with the moments of a sample variance.
 
     Parameters
     ----------
@@ -741,7 +741,7 @@ class GammaVariance(SamplingModel):
         Width of the bounds of a row.
     kurtosis
         μ₄/σ⁴ of the population, where it is known: 3 for normal data. By default the worst that the bounds allow for
-        the variance, so that the interval holds for any population; release a variance in parts
+        the variance, so that the interval is valid for any population; release a variance in parts
         (`Session.variance`) for one that measures it.
     """
 
@@ -763,7 +763,7 @@ class GammaVariance(SamplingModel):
     def variance(self, parameter: float) -> float:
         """(μ₄ − σ⁴(n − 3)/(n − 1))/n; where μ₄ is assumed, its last term, 2σ⁴/n², counts twice.
 
-        Near the largest variance only that term is left, and the law is that of a square, whose tail is longer.
+        Near the largest variance only that term is left: the distribution is that of a square, with a longer tail.
         """
         known = None if self.kurtosis is None else self.kurtosis * parameter**2
         fourth = largest_fourth(parameter, self.width) if known is None else known
@@ -863,7 +863,7 @@ class ReleaseLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """A mechanism's law mixed over the values that a statistic takes in samples."""
+    """A mechanism's distribution mixed over the values that a statistic takes in samples."""
 
     law: Law
     weights: Array
@@ -878,7 +878,7 @@ class Mixture:
         return self._below(values), 1 - self._below(np.nextafter(values, -math.inf))
 
     def atoms(self) -> tuple[float, float]:
-        """P(R = lower end) and P(R = upper end) of the noise's support; zero for a continuous law."""
+        """P(R = lower end) and P(R = upper end) of the noise's support; zero for a continuous distribution."""
         low, high = float(np.min(self.law.support[0])), float(np.max(self.law.support[1]))
         lower = float(self.tails(low)[0][0]) if math.isfinite(low) else 0.0
         upper = float(self.tails(high)[1][0]) if math.isfinite(high) else 0.0
@@ -1007,8 +1007,8 @@ def measured_coordinate(mechanism: Mechanism, measured: Any, index: int) -> tupl
     """The measurement of coordinate ``index`` and the mechanism that acted on it.
 
     Conclusions are drawn from measurements, not from what post-processing (rescaling, repair) made of them, because
-    measurements have a known law. A mechanism that draws coordinates one after another says which one acted through
-    its own ``coordinate``; others have parameters per coordinate, or the same for all.
+    measurements have a known distribution. A mechanism that draws coordinates one after another says which one acted
+    through its own ``coordinate``; others have parameters per coordinate, or the same for all.
     """
     values = np.asarray(measured, dtype=float)
     own = getattr(mechanism, "coordinate", None)

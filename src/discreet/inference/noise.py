@@ -1,8 +1,8 @@
-"""The law of a normal sampling error plus independent noises of one law: what an interval around a release needs.
+"""The distribution of a normal sampling error plus independent noises, which the interval around a release needs.
 
-Nothing here asks which mechanism drew the noise. Its law gives the standard deviation and the excess kurtosis, and the
-sum is that of a normal and of Laplace variables with the same two numbers: exact for Laplace noise (kurtosis 3), for
-normal noise (0) and for every mixture of both, and right to four moments for any other symmetric law.
+Nothing here asks which mechanism drew the noise. Its distribution gives the standard deviation and the excess kurtosis,
+and the sum is that of a normal and of Laplace variables with the same two numbers: exact for Laplace noise (kurtosis
+3), for normal noise (0) and for every mixture of both, and right to four moments for any other symmetric distribution.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def largest_variance(mechanism: Mechanism) -> float:
 
 
 def excess_kurtosis(law: Law) -> float:
-    """Fourth cumulant over squared variance of one noise, from the quantiles of its law.
+    """Fourth cumulant over squared variance of one noise, from the quantiles of its distribution.
 
     Examples
     --------
@@ -70,12 +70,12 @@ def excess_kurtosis(law: Law) -> float:
 
 
 def half_cell(law: Law) -> float:
-    """The most that rounding to the law's grid can move one draw; 0 where a law names no grid."""
+    """The most that rounding to the distribution's grid can move one draw; 0 where it names no grid."""
     return float(np.max(np.asarray(getattr(law, "grid", 0.0)))) / 2
 
 
 def moves_with_truth(mechanism: Mechanism) -> bool:
-    """True where the truth only shifts the law: unbiased, unbounded, and as wide at one truth as at another."""
+    """True where the truth only shifts the distribution: unbiased, unbounded, and equally wide at all truths."""
     laws = [mechanism.law(truth) for truth in (0.0, 1.0)]
     free = all(np.all(np.isinf(np.asarray(end))) for law in laws for end in law.support)
     first, second = (float(np.ravel(law.variance)[0]) for law in laws)
@@ -118,7 +118,7 @@ class NoiseSum:
 
     @classmethod
     def of(cls, law: Law, weights: ArrayLike, variance: Any = 0.0) -> NoiseSum:
-        """The law of N(0, variance) + Σ wᵢZᵢ for noises Zᵢ of ``law``, which is that of one coordinate."""
+        """The distribution of N(0, variance) + Σ wᵢZᵢ for noises Zᵢ of ``law``, which is that of one coordinate."""
         spread = float(np.sqrt(np.max(np.asarray(law.variance))))
         deviations, kurtosis = spread * np.abs(np.asarray(weights, dtype=float)), excess_kurtosis(law)
         if len(deviations) > _MOST_APART:
@@ -225,7 +225,7 @@ def combined_error(mechanism: Mechanism, weights: ArrayLike, level: float) -> fl
 
 
 def coarse(law: Law) -> bool:
-    """True where the grid of a law is so coarse that its steps show: whole-number noise of a moderate scale."""
+    """True where the grid of a distribution is so coarse that steps show: whole-number noise of a moderate scale."""
     return 2 * half_cell(law) > _COARSE * float(np.sqrt(np.max(np.asarray(law.variance))))
 
 
@@ -332,7 +332,7 @@ def ratio_interval(
 ) -> Interval:
     """Interval for centre + reach·S/n from the noisy pair (S, n), or from many pairs at once.
 
-    S − θn has the law of Σ wᵢ(θ)Zᵢ, with independent noises Zᵢ that are alike and the ``weights`` wᵢ(θ).
+    S − θn has the distribution of Σ wᵢ(θ)Zᵢ, with independent noises Zᵢ that are alike and the ``weights`` wᵢ(θ).
     """
     alpha = 1 - requirements.level(level)
     top, bottom = np.broadcast_arrays(*(np.asarray(total, dtype=float) for total in totals))

@@ -361,7 +361,7 @@ class PairedDifferences:
     public
         Whether the number of rows is public, so that noise is on the balance alone.
     noise
-        The law of the noise on each released number.
+        The distribution of the noise on each released number.
     scores
         What each pair scores.
     """
@@ -435,7 +435,7 @@ class PairedDifferences:
     def _tails(self, null: MonteCarlo, *, sampled: bool) -> Callable[[float], tuple[float, float]]:
         """By lean: how likely a release is at most, and at least, as high as this one.
 
-        A balance that no rows have is read as the nearest that some have, so that the interval holds the estimate.
+        A balance that no rows have is read as the nearest that some have, so that the interval covers the estimate.
         Where noise alone may have made the number of rows there may be none, and then every lean is as likely.
         """
         rng, rows, scores, own = null.generator(), self.whole_rows, self.scores, self._within()
@@ -462,7 +462,7 @@ class PairedDifferences:
 
 
 def _drawn(model: Binomial, share: float, chances: Array) -> Array:
-    """Shares of samples at quantiles of their law."""
+    """Shares of samples at quantiles of their distribution."""
     points, weights = model.nodes(share)
     return points[np.minimum(np.searchsorted(np.cumsum(weights), chances), points.size - 1)]
 

@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """A noisy table with the law of its noise.
+    """A noisy table with the distribution of its noise.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class MeasuredTable:
     n
         The public number of rows, or None.
     noise
-        The law of the noise on one cell.
+        The distribution of the noise on one cell.
     mechanism
         The mechanism of the release.
     rows_per_unit

@@ -1,4 +1,4 @@
-"""Arm means from noisy moments: estimate, sampling variance and the exact law of the noise, arm by arm.
+"""Arm means from noisy moments: estimate, sampling variance and the exact distribution of the noise, arm by arm.
 
 Vectorised: moments may carry leading axes (repeats of a simulation); the last axis holds one arm's moments.
 """
@@ -253,7 +253,7 @@ class Contrast:
 
     @property
     def law(self) -> NoiseSum:
-        """The law of estimate minus truth."""
+        """The distribution of estimate minus truth."""
         return NoiseSum(self.sampling_variance, self.noise, self.kurtosis)
 
     @property
@@ -262,7 +262,7 @@ class Contrast:
         return np.sqrt(self.sampling_variance + self.noise_variance)
 
     def half_width(self, level: float) -> Array:
-        """Half the width of the interval at ``level``: the Student score, read as a quantile of the exact law."""
+        """Half the width of the interval at ``level``: the Student score, as a quantile of the exact distribution."""
         from scipy.special import ndtr, stdtrit
 
         score = stdtrit(self.df, 0.5 + level / 2)
@@ -347,7 +347,7 @@ def _quantile(score: Any, kurtosis: Array) -> Array:
 
 
 def contrast(arms: list[ArmMean], coefficients: list[float], *, kurtosis: float) -> Contrast:
-    """Combine arm means whose noises have one law; a posterior mean keeps the sampling variance positive."""
+    """Combine arm means whose noises have one distribution; a posterior mean keeps the sampling variance positive."""
     pairs = list(zip(arms, coefficients, strict=True))
     raw = sum(c**2 * arm.variance for arm, c in pairs)
     error = np.sqrt(sum(c**4 * arm.variance_error**2 for arm, c in pairs))
@@ -567,7 +567,7 @@ class NoiseAwarePosterior:
         return self._fit(theta, sigma)[0]
 
     def _fit(self, theta: Any, sigma: Any) -> tuple[Array, Array]:
-        """Squared distance and log-determinant of the normal law of all statistics at (θ, σ)."""
+        """Squared distance and log-determinant of the normal distribution of all statistics at (θ, σ)."""
         count, weight = self.partitions, self.weight
         width = np.asarray(self.high - self.low)
         zero = np.zeros(np.broadcast_shapes(np.shape(theta), np.shape(sigma), width.shape))
@@ -810,7 +810,7 @@ def _inverse(information: tuple[Array, Array, Array]) -> tuple[Array, Array, Arr
 
 @dataclass(frozen=True, kw_only=True)
 class CombinedEstimate(Result):
-    """An estimate with a total variance and a Student-t (or normal) law.
+    """An estimate with a total variance and a Student-t (or normal) distribution.
 
     Attributes
     ----------
@@ -823,7 +823,7 @@ class CombinedEstimate(Result):
     variance
         Total variance.
     df
-        Degrees of freedom; infinite for a normal law.
+        Degrees of freedom; infinite for a normal distribution.
     """
 
     estimate: float

@@ -1,4 +1,4 @@
-"""The discrete Gaussian mechanism: whole-number noise for ρ-zCDP; its law, its calibration.
+"""The discrete Gaussian mechanism: whole-number noise for ρ-zCDP; its distribution, its calibration.
 
 Proofs: ``docs/proofs/gaussian.md``.
 """

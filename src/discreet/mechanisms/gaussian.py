@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: its law, its exact privacy curve, its calibration.
+"""The Gaussian mechanism: its distribution, its exact privacy curve, its calibration.
 
 Proof: ``docs/proofs/gaussian.md``.
 """

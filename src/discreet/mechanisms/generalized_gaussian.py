@@ -111,7 +111,7 @@ class GeneralizedGaussianFamily:
 
 
 _HIGHEST_ORDER = 16
-"""Beyond it the law is close to uniform noise, which protects nobody at small δ."""
+"""Beyond it the distribution is close to uniform noise, which protects nobody at small δ."""
 _STATED_DELTA = 1e-6
 
 

@@ -1,4 +1,4 @@
-"""The geometric mechanism: whole-number noise for whole numbers; its law, its calibration.
+"""The geometric mechanism: whole-number noise for whole numbers; its distribution, its calibration.
 
 Proofs: ``docs/proofs/geometric.md``.
 """

@@ -1,4 +1,4 @@
-"""The Laplace mechanism: its law, its exact privacy curve, its calibration.
+"""The Laplace mechanism: its distribution, its exact privacy curve, its calibration.
 
 A scale is a float that the sampler uses as it stands, so its binary value counts; a guarantee is the decimal it prints
 as. Proofs: ``docs/proofs/laplace.md``.
@@ -413,6 +413,13 @@ def _shifts(moves: Moves, scale: float) -> Moves:
 @dataclass(frozen=True)
 class Laplace(AdditiveNoise):
     """Independent Laplace noise on every coordinate.
+
+    Parameters
+    ----------
+    scale
+        Scale b of the noise: its mean distance from 0. `Laplace.calibrate` finds the least for a guarantee.
+    grid
+        Power of two to which outputs are rounded; by default 2⁻²⁰ of the scale.
 
     Guarantee
     ---------

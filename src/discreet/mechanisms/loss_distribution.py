@@ -62,7 +62,7 @@ _MOST_TILTS = 60
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The law of one privacy loss: atoms, a density on an interval, and a mass at infinity.
+    """The distribution of one privacy loss: atoms, a density on an interval, and a mass at infinity.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class _Window:
 
 
 class Convolution:
-    """The law of a sum of independent privacy losses, with an error bound on everything it answers.
+    """The distribution of a sum of independent privacy losses, with an error bound on everything it answers.
 
     Parameters
     ----------

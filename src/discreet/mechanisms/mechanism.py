@@ -104,7 +104,7 @@ class Law(ABC):
         """Draw outputs: one per location, or ``size`` of them in front.
 
         ``rng=None`` draws exactly, from operating-system entropy. A seed or a numpy generator draws the same
-        law in floating point, for simulations only.
+        distribution in floating point, for simulations only.
         """
 
 
@@ -182,7 +182,7 @@ REGISTRY: Registry[Mechanism] = Registry("mechanism", "discreet.mechanisms")
 
 
 class Mechanism(ABC):
-    """Frozen parameters, a law for every truth, and a proof for every sensitivity.
+    """Frozen parameters, a distribution for every truth, and a proof for every sensitivity.
 
     A subclass is a frozen dataclass with a ``name``; it registers itself under that name so that releases and
     ledgers can be read back.
@@ -225,7 +225,7 @@ class Mechanism(ABC):
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Interval for the truth behind a released value, from the noise alone.
 
-        The default holds for laws that only move with the truth; half a grid cell covers the rounding.
+        The default holds for distributions that only move with the truth; half a grid cell covers the rounding.
         """
         law = self.law(np.zeros(np.shape(value)))
         tail = (1 - level) / 2
@@ -294,7 +294,7 @@ Array = NDArray[np.float64]
 
 
 class LocationLaw(Law):
-    """A law that is a location plus scaled noise of one family.
+    """A distribution that is a location plus scaled noise of one family.
 
     Parameters
     ----------
@@ -332,12 +332,12 @@ class LocationLaw(Law):
 
     @property
     def support(self) -> tuple[Floats, Floats]:
-        """The whole line, unless a law says otherwise."""
+        """The whole line, unless a distribution says otherwise."""
         return -math.inf, math.inf
 
     @property
     def mean(self) -> Floats:
-        """The truth, around which noise is symmetric, unless a law says otherwise."""
+        """The truth, around which noise is symmetric, unless a distribution says otherwise."""
         return plain(np.broadcast_to(self.location, self._shape))
 
     @property
@@ -401,7 +401,7 @@ def spread(values: Array, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class AdditiveNoise(Mechanism):
-    """Noise of one law and one scale on every coordinate.
+    """Noise of one distribution and one scale on every coordinate.
 
     Parameters
     ----------
@@ -452,7 +452,7 @@ def whole_truth(truth: Truth) -> Truth:
 
 @dataclass(frozen=True)
 class WholeNoise(Mechanism):
-    """Whole-number noise of one law and one scale on every coordinate."""
+    """Whole-number noise of one distribution and one scale on every coordinate."""
 
     words: ClassVar[str]
     """The name of the noise."""

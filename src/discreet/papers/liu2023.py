@@ -487,7 +487,7 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
 
 
 def _reach(ends: Any, true: Any) -> Any:
-    """Width of an interval that holds both the placed and the true one, in units of the true width."""
+    """Width of an interval that covers both the placed and the true one, in units of the true width."""
     low, high = np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
     return (np.maximum(high, true[1]) - np.minimum(low, true[0])) / (true[1] - true[0])
 

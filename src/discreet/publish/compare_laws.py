@@ -1,4 +1,4 @@
-"""Compare laws: bias, variance, error and privacy curve of several mechanisms at the same guarantee."""
+"""Compare mechanisms at the same guarantee: the bias, variance and error of their noise, and their privacy curves."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def compare_laws(
 ) -> LawComparison:
     """Tabulate bias, variance, mean squared error, privacy curve and cost of mechanisms at the same guarantee.
 
-    Reads no data: everything follows from the exact laws and privacy curves.
+    Reads no data: everything follows from the exact distributions and privacy curves.
 
     Parameters
     ----------

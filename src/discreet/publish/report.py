@@ -330,7 +330,7 @@ marked(cell) }}{% if cell[kind] %}<small>{{ words(cell)[1 if kind == "noise" els
  <span class="soft">Counted: {{ release.counted }}.</span>{% endif %}</li>
 {% endfor %}</ul>
 </nav>
-<p>Every number carries noise that protects people, and its law is known. All intervals hold with 95 % confidence, each
+<p>Every number carries noise that protects people; its distribution is known. Intervals hold with 95 % confidence, each
 by itself unless a finding says that several hold at once. The <span class="noise">noise interval</span> covers the
 value in this data, as counted. The <span class="both">population interval</span> adds sampling error: it covers the
 value in the population that the data is a random sample of.</p>

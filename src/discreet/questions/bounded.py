@@ -300,7 +300,7 @@ class PublicSizeRelease(Release):
         return self.sampling_model(**known).variance(self.debiased)
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the data, from the known law of the noise."""
+        """Interval for the data, from the known distribution of the noise."""
         found = super().noise_interval(level)
         return root_interval(found) if self._of.rooted else found
 

@@ -115,7 +115,7 @@ class CountRelease(Release):
         return whole_count(value)
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the true count, from the known law of the noise; its ends are counts too."""
+        """Interval for the true count, from the known distribution of the noise; its ends are counts too."""
         interval = super().noise_interval(level)
         return Interval(*whole_interval(interval.low, interval.high, self.value), interval.level)
 

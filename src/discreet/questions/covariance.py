@@ -98,7 +98,7 @@ class Covariance(PublicSizeStatistic):
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
         self, released: PublicSizeRelease, *, variances: Sequence[float | PublicSizeRelease] | None = None
     ) -> NormalCovariance:
-        """Normal law of a sample covariance.
+        """Normal distribution of a sample covariance.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ def normal_covariance(
     released: PublicSizeRelease,
     variances: Sequence[float | PublicSizeRelease] | None,
 ) -> NormalCovariance:
-    """Normal law of a released covariance of two columns in bounds."""
+    """Normal distribution of a released covariance of two columns in bounds."""
     widths = [high - low for low, high in bounds]
     if variances is not None and len(variances) != 2:
         raise InvalidParameter("variances", len(variances), "must be two", "Pass one per column.")

@@ -173,7 +173,7 @@ class CovariancesRelease(Release):
         return len(self._of.bounds)
 
     def _marginal(self, *columns: int, sampled: bool = True) -> dict[str, Any]:
-        """Totals of some of the columns, with the law of their noise."""
+        """Totals of some of the columns, with the distribution of their noise."""
         law, multiplied = self.mechanism.law(0.0), self._of.multiplied
         factors = np.array([float(weight) for weight in multiplied])
         totals, added = marginal(np.asarray(self.value, dtype=float) / factors, self._of.shape, columns)
@@ -503,7 +503,7 @@ class MeansAndCovariancesRelease(Release):
     def noise_interval(self, level: float = 0.95) -> Interval:
         """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only.
 
-        An entry is read from at most four totals. Their intervals hold together (Bonferroni), and interval arithmetic
+        An entry is read from at most four totals. Their intervals cover together (Bonferroni), and interval arithmetic
         gives what they leave open.
         """
         checked = requirements.level(level)

@@ -137,7 +137,7 @@ class DroppedRowsRelease(Release):
         return float(whole_count(self.most * float(np.ravel(self.measured)[part])))
 
     def units_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the number of units with rows left out, from the law of the noise."""
+        """Interval for the number of units with dropped rows, from the distribution of the noise."""
         checked = requirements.level(level)
         if not self._of.limited:
             return self.rows_interval(checked, missing=True)
@@ -146,7 +146,7 @@ class DroppedRowsRelease(Release):
         return Interval(*whole_interval(measured - reach, measured + reach, self.units), checked)
 
     def rows_interval(self, level: float = 0.95, *, missing: bool = False) -> Interval:
-        """Interval for the rows beyond the limits, or for those without a value, from the law of the noise."""
+        """Interval for the rows beyond the limits, or for those without a value, from the distribution of the noise."""
         checked = requirements.level(level)
         ends = (self.most * np.ravel(np.asarray(end, dtype=float)) for end in self.noise_interval(checked))
         low, high = (float(end[-1 if missing else 1]) for end in ends)

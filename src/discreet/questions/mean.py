@@ -73,7 +73,7 @@ class Mean(SizedColumn, PublicSizeStatistic):
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
         self, released: PublicSizeRelease, *, variance: float | PublicSizeRelease | None = None
     ) -> BetaMean:
-        """Beta law of a mean in bounds.
+        """Beta distribution of a mean in bounds.
 
         Parameters
         ----------

@@ -364,7 +364,7 @@ class MomentsRelease(NoisyAverageRelease):
 
     @cached_property
     def moments(self) -> PartMoments:
-        """The totals as moments between the bounds, with the law of their noise."""
+        """The totals as moments between the bounds, with the distribution of their noise."""
         law = self.mechanism.law(0.0)
         return PartMoments(
             totals=self.divided(self.value),

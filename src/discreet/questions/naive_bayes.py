@@ -132,7 +132,7 @@ class ClassMoments:
 
 
 def mean_within(estimate: ArrayLike, error: ArrayLike, low: ArrayLike, high: ArrayLike) -> Array:
-    """The mean of a normal law that is cut to an interval.
+    """The mean of a normal distribution that is cut to an interval.
 
     Examples
     --------

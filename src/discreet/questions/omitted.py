@@ -143,7 +143,7 @@ class BehindOmission(Mechanism):
         return getattr(self.inner, "scale", None)
 
     def law(self, truth: Truth) -> Law:
-        """The law of the inner mechanism, given the value of the kept rows."""
+        """The distribution of the inner mechanism, given the value of the kept rows."""
         return self.inner.law(truth)
 
     def profile(self, sensitivity: Sensitivity) -> Profile:

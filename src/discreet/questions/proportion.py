@@ -117,7 +117,7 @@ class ProportionRelease(PublicSizeRelease):
         return float(self.measured)
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the true proportion, from the known law of the noise; its ends are proportions too."""
+        """Interval for the true proportion, from the known distribution of the noise; its ends are proportions too."""
         interval = super().noise_interval(level)
         # The truth is a proportion, so nothing is lost; what is shown stays inside.
         low, high = (plain(np.clip(end, 0.0, 1.0)) for end in interval)

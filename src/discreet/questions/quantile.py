@@ -179,7 +179,7 @@ def _ranks(targets: Array, rows: int, factor: float) -> Integers:
 def _spread(
     ranks: Integers, rows: int, mechanism: QuantileChoice | QuantileInterval, rng: np.random.Generator
 ) -> Histogram:
-    """Rows spread evenly: order statistics of the uniform law, those between two ranks with the upper one."""
+    """Rows spread evenly: uniform order statistics, those between two ranks with the upper one."""
     places = np.cumsum(rng.standard_gamma(np.diff(ranks, prepend=0)))
     share = places / (places[-1] + rng.standard_gamma(rows + 1 - ranks[-1]))
     steps = mechanism.lowest + np.floor(share * (mechanism.highest - mechanism.lowest) + 0.5).astype(np.int64)

@@ -137,7 +137,7 @@ class RunningTotalRelease(Release):
         return dict(zip(self._of.so_far, np.diff([0.0, *values]).tolist(), strict=True))
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the running total of the period that was released, from the law of the noise."""
+        """Interval for the running total of the period that was released, from the distribution of the noise."""
         return self.total_interval(self._of.period, level)
 
     def total_interval(self, period: Any, level: float = 0.95) -> Interval:

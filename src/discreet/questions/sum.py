@@ -152,7 +152,7 @@ class SumAndCountRelease(Release):
         return min(max(float(self._of().middle) + half * ratio, low), high)
 
     def mean_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the data's mean, from the joint law of the two noises.
+        """Interval for the data's mean, from the joint distribution of the two noises.
 
         Every pair inside the rectangle of two intervals of level (1 + level)/2 is possible at least at ``level``
         (Bonferroni); the mean's extremes over it lie at its corners, because a ratio is monotone in each part.

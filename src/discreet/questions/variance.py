@@ -87,7 +87,7 @@ class Variance(SizedColumn, PublicSizeStatistic):
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
         self, released: PublicSizeRelease, *, kurtosis: float | None = None
     ) -> GammaVariance:
-        """Gamma law of a sample variance.
+        """Gamma distribution of a sample variance.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class StandardDeviation(Variance):
 
 
 def gamma_variance(bounds: tuple[float, float], released: PublicSizeRelease, kurtosis: float | None) -> GammaVariance:
-    """Gamma law of a released variance of a column in bounds."""
+    """Gamma distribution of a released variance of a column in bounds."""
     width = bounds[1] - bounds[0]
     return GammaVariance(n=released.n, width=width, largest=released.domain[1], kurtosis=kurtosis)
 
@@ -206,10 +206,10 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
 
 
 def typical_variance(mean: float, bounds: Bounds) -> float:
-    """Variance of (x − low)/(high − low) that a plan expects at this mean: that of a beta law which is even at ½.
+    """Variance of (x − low)/(high − low) that a plan expects at this mean: a beta distribution that is even at ½.
 
-    A beta law has the share 1/3 of the largest variance m(1 − m) that way; rounding even numbers to a grid with steps
-    of h adds h²/6.
+    A beta distribution has the share 1/3 of the largest variance m(1 − m) that way; rounding even numbers to a grid
+    with steps of h adds h²/6.
     """
     rounding = 2 / 3 * float(bounds.step / (decimal(bounds.high) - decimal(bounds.low))) ** 2
     return mean * (1 - mean) * min(1 / 3 + rounding, 1.0)

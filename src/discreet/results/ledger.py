@@ -507,8 +507,8 @@ class Ledger(ApprovedLedger):
     approvals
         Who must approve a plan before the ledger pays for its releases; nothing else can then be released.
     window
-        ``"year"``, ``"quarter"`` or ``"month"`` (UTC): the budget holds for each of them anew. People who are in the
-        data in several windows lose the sum.
+        ``"year"``, ``"quarter"`` or ``"month"`` (UTC): the budget starts again in each window. For a person in k
+        windows, ε is k times as large.
     teams
         What each team may spend of the budget; together at most the budget.
     team
@@ -526,17 +526,11 @@ class Ledger(ApprovedLedger):
 
     Examples
     --------
-    >>> from discreet.core.guarantee import PureDP
-    >>> from discreet.core.protection import Protection
+    >>> import pandas as pd
+    >>> from discreet import Ledger, PureDP, Schema, Session
     >>> ledger = Ledger(":memory:", budget=PureDP(1.0))
-    >>> for _ in range(3):
-    ...     reservation = ledger.reserve(
-    ...         PureDP(0.1),
-    ...         question={"ask": "count"},
-    ...         mechanism={"name": "laplace", "scale": 10.0},
-    ...         sensitivity={"l1": 1.0},
-    ...         protection=Protection(),
-    ...     )
+    >>> session = Session(pd.DataFrame({"age": [31, 45]}), Schema(columns={}), ledger=ledger)
+    >>> released = session.count(epsilon=0.3)
     >>> ledger.remaining()
     PureDP(epsilon=0.7)
     """

@@ -130,7 +130,7 @@ class Release(Readable):
         return value
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the true value in the data, from the known law of the noise."""
+        """Interval for the true value in the data, from the known distribution of the noise."""
         checked = requirements.level(level)
         low, high = self.mechanism.noise_interval(self.measured, checked)
         return Interval(low, high, checked)
@@ -345,6 +345,8 @@ def release(
     question: Mapping[str, Any] | None = None,
 ) -> Release:
     """Publish a protected value: verify, reserve in the ledger, draw, return.
+
+    Most users want `Session`, which computes the value and its sensitivity from rows.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class MechanismReport(Result):
     tightness
         Largest ratio of found to claimed loss, over the pure claim and the δ curve.
     draws
-        Number of draws compared with the law.
+        Number of draws compared with the distribution.
     """
 
     claimed_epsilon: float | None
@@ -105,7 +105,7 @@ def check_mechanism(
     draws: int = 100_000,
     rng: int | None = None,
 ) -> MechanismReport:
-    """Check a scalar mechanism: claims against the exact loss, sampler against the law, and its manners.
+    """Check a scalar mechanism: claims against the exact loss, sampler against the distribution, and its manners.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _check_claims(mechanism: Mechanism, sensitivity: Sensitivity, truths: Sequen
 
 
 def check_sampler(law: Law, draws: int = 100_000, *, rng: int | None = None) -> None:
-    """Check that draws follow a scalar law: its shape (Kolmogorov–Smirnov) and its scale to within 5 %.
+    """Check that draws follow a scalar distribution: its shape (Kolmogorov–Smirnov) and its scale to within 5 %.
 
     Where ``draws`` are too few to tell a scale that is 5 % off, more are taken.
     """
@@ -184,7 +184,7 @@ def check_sampler(law: Law, draws: int = 100_000, *, rng: int | None = None) -> 
 
 
 def _spread(law: Law) -> tuple[float, float, float]:
-    """The law's median, and mean and standard deviation of the distance from it."""
+    """The distribution's median, and mean and standard deviation of the distance from it."""
     centre = float(np.asarray(law.quantile(0.5)))
     levels = (np.arange(200_000) + 0.5) / 200_000
     distances = np.abs(np.asarray(law.quantile(levels)) - centre)
@@ -192,7 +192,7 @@ def _spread(law: Law) -> tuple[float, float, float]:
 
 
 def _check_interval(mechanism: Mechanism, truth: float, draws: int, rng: int | None) -> None:
-    """The 90 % interval holds the truth at least as often as it says, up to five standard errors."""
+    """The 90 % interval covers the truth at least as often as it says, up to five standard errors."""
     values = np.asarray(mechanism.law(truth).sample(draws, rng=rng))
     low, high = mechanism.noise_interval(values, 0.9)
     covered = float(np.mean((low <= truth) & (truth <= high)))

@@ -1,5 +1,6 @@
 """Account: a budget that the door spends from, and the record of everything that was.
 
+The *door*, `discreet.core.door`, is the one place where a private value becomes public: every release passes it.
 Order of a release: reserve (committed and flushed), draw, record the answer, return. A crash can therefore
 over-count and never under-count. Why the sums are valid for releases chosen one after another:
 ``docs/proofs/ledger.md``.

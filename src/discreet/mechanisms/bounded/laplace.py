@@ -196,7 +196,7 @@ def truncated_laplace_interval(
 
     A truth is kept where the value lies in the shortest region that holds it with probability ``level``, the points
     within d(truth) of the truth. The coverage is exactly ``level`` at every truth, the bounds included, and the
-    interval always holds the value itself. Proof: ``docs/proofs/population_intervals.md``.
+    interval always covers the value itself. Proof: ``docs/proofs/population_intervals.md``.
     """
     points, half = np.asarray(value, dtype=float), np.asarray(grid, dtype=float) / 2
     low_end, high_end = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
@@ -555,7 +555,7 @@ class BoundedLaplace(Mechanism):
     Parameters
     ----------
     scale
-        Scale b of the underlying Laplace law; one number, or one per coordinate.
+        Scale b of the underlying Laplace distribution; one number, or one per coordinate.
     bounds
         Public domain: a pair ``(low, high)`` for a scalar or for every coordinate, or one pair per coordinate. One end
         of a pair may be infinite (or None).

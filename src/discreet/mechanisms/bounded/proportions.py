@@ -472,7 +472,7 @@ class TiedPair(Mechanism):
         return StructuredLaw(self, truth, ends[0], ends[1])
 
     def first_law(self, truth: Truth) -> Any:
-        """The exact law of the first statistic's output."""
+        """The exact distribution of the first statistic's output."""
         if float_truth(truth).shape != (2,):
             raise InvalidParameter("truth", "…", "must be the two statistics", "Pass both, though one is measured.")
         return self._inner.law(np.asarray(truth, dtype=object)[0])

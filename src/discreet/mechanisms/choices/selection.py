@@ -466,7 +466,7 @@ def flip_probabilities(
 class PermuteAndFlip(WeighedSelection):
     """Go through the candidates in random order and stop at i with probability exp(factor · (score_i − best)).
 
-    Its output has the law of report noisy max with exponential noise of scale 1/factor.
+    Its output has the distribution of report noisy max with exponential noise of scale 1/factor.
 
     Parameters
     ----------
@@ -495,7 +495,7 @@ class PermuteAndFlip(WeighedSelection):
         return ImpliedProfile(PureDP(up(self.span(sensitivity))))
 
     def probabilities(self, scores: Truth) -> NDArray[np.float64]:
-        """Exact law of the choice."""
+        """Exact distribution of the choice."""
         values = float_truth(scores)
         return flip_probabilities(np.exp(self.factor * (values - values.max())))
 
@@ -559,7 +559,7 @@ class ReportNoisyMax(Selection):
     With Δ the largest change of a single score: ε = Δ/b where scores are monotone and 2Δ/b otherwise; with Laplace
     noise also never more than Δ₁/b. Gaussian noise is proved as post-processing of the Gaussian mechanism on all
     scores, μ = Δ₂/σ, which is good only where few scores move, as for counts of disjoint groups
-    (miranda2026 §3.1); there is no pure ε. Exponential noise has the law of `PermuteAndFlip`.
+    (miranda2026 §3.1); there is no pure ε. Exponential noise has the distribution of `PermuteAndFlip`.
 
     Examples
     --------

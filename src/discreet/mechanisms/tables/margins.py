@@ -559,7 +559,7 @@ class MarginsLaplace(MarginsNoise):
         return found
 
     def law(self, truth: Truth) -> Law:
-        """A normal law with the variance of every coordinate: sums of many Laplace noises, nearly."""
+        """A normal distribution with the variance of every coordinate: sums of many Laplace noises, nearly."""
         location = [centred(block.astype(float)).ravel() for _, block in self.blocks(truth)]
         layers = [self.variances(layer) for layer in range(len(self.reaches))]
         deviations = [
@@ -711,7 +711,7 @@ class MarginsGaussian(MarginsNoise):
         return np.concatenate([(centred(block) / block.size).ravel() for _, block in self.blocks(noisy)])
 
     def law(self, truth: Truth) -> GaussianLaw:
-        """The law of every coordinate by itself. Those of one component depend on each other: they add up to 0."""
+        """The distribution of every coordinate by itself. Those of one component are dependent: they add up to 0."""
         location = [centred(block.astype(float)).ravel() for _, block in self.blocks(truth)]
         deviations = [self._deviation(one) * math.sqrt(centred_share(self.sizes, one.axes)) for one in self.components]
         cells = [self._cells(one.axes) for one in self.components]

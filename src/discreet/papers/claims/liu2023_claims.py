@@ -581,7 +581,7 @@ def _spread(rows: Rows, method: str, epsilon: float) -> MeasuredRange:
 
 
 def _hold_zero(rows: Rows) -> MeasuredRange:
-    """The least share of draws whose interval holds 0, over methods, budgets and both censorings."""
+    """The least share of draws whose interval covers 0, over methods, budgets and both censorings."""
     least = min((row for row in rows if row["method"] != "original"), key=lambda row: row["holds 0"])
     return MeasuredRange.proportion(least["holds 0"], least["draws"])
 

@@ -228,7 +228,7 @@ class LloydPlan(Result):
 
     @property
     def mechanism(self) -> str:
-        """Law of the noise."""
+        """Distribution of the noise."""
         return self.noise
 
     @property
@@ -409,7 +409,7 @@ class DPLloyd(ClusterModel):
         return PureDP(up(decimal(self.guarantee.parameters()["epsilon"]) * Fraction(d, d * k + 1)))
 
     def _noise(self) -> tuple[type[AdditiveNoise], Guarantee, float]:
-        """Law, cost and scale of one iteration, whichever law needs less noise."""
+        """Distribution, cost and scale of one iteration, whichever distribution needs less noise."""
         T = self.iterations
         if self.as_published:
             share = self._spent().split(T)[0]

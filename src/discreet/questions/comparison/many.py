@@ -65,7 +65,7 @@ __all__ = ["ArmComparisons", "compare_arm_totals", "compare_arms", "ArmsQuestion
 
 @dataclass(frozen=True)
 class ArmComparisons(Readable):
-    """Pairs of arms, with intervals and p-values that hold for all of these pairs at once (Bonferroni).
+    """Pairs of arms, with intervals and p-values that are valid for all of these pairs at once (Bonferroni).
 
     ``comparisons["b", "a"]`` is the comparison of b with a, for arms in the order in which they were given.
 

@@ -362,7 +362,7 @@ class WinsorizedMoments(Statistic):
 
 @dataclass(frozen=True)
 class NoisyVector:
-    """A noisy vector with the law of its noise.
+    """A noisy vector with the distribution of its noise.
 
     Attributes
     ----------
@@ -385,7 +385,7 @@ class Spending:
     """A part of a comparison's guarantee, to be spent on one measurement.
 
     The noise is Laplace or Gaussian, whichever is smaller. Parts compose to at most the whole: `Guarantee.split` rounds
-    them so, and the door counts them.
+    them so, and `discreet.core.door` counts them.
 
     Attributes
     ----------
@@ -567,7 +567,7 @@ class Direct(Method):
 
 @dataclass(frozen=True)
 class PartitionLikelihood(Method):
-    """Winsorized partition means with the joint law of all sanitized statistics as likelihood (errata T6).
+    """Winsorized partition means with the joint distribution of all sanitized statistics as likelihood (errata T6).
 
     A share of the budget measures the arms directly: that places the interval (l*, u*), from the outcome's own bounds
     and n units rather than P partition values, and it stays in the likelihood. The rest measures the winsorized sum

@@ -153,7 +153,7 @@ def _simulated(
     spread: float,
     differences: NDArray[np.float64] | None = None,
 ) -> tuple[list[ArmMean], Law]:
-    """Two arms with equal means, once per run of noise and of sampling, and the law of the noise.
+    """Two arms with equal means, once per run of noise and of sampling, and the distribution of the noise.
 
     Where the sampled differences are given, all of the sampling error is in them.
     """

@@ -537,7 +537,7 @@ class CellCounts:
     def outside(self, found: FoundBounds, level: float) -> tuple[float, float, float]:
         """The number of values outside a range that was chosen among these edges, with an interval.
 
-        The interval holds for all ranges between edges at once, so that the choice cannot spoil it.
+        The interval is valid for all ranges between edges at once, so that the choice cannot spoil it.
         """
         counts = np.r_[self.counts[: found.first + 1], self.counts[found.last + 1 :]]
         ranges = len(self.edges) * (len(self.edges) - 1) / 2 or 1

@@ -149,7 +149,7 @@ class UnitSizes:
         return min((edge - 1 for edge in UNIT_SIZES), key=self.error)
 
     def whole(self, level: float) -> ProfiledNumber:
-        """Proportion of the units that the best limit leaves whole, with an interval that holds for every limit."""
+        """Proportion of the units that the best limit leaves whole, with an interval that is valid for every limit."""
         beyond, least, most = self._cells.beyond(UNIT_SIZES.index(self.best_limit + 1), level)
         units = max(float(self._cells.counts.sum()), 1.0)
         kept = [min(max(1 - lost / units, 0.0), 1.0) for lost in (beyond, most, least)]
@@ -443,8 +443,8 @@ class ProfileQuestion(Question[ProfileRelease]):
     Guarantee
     ---------
     A unit counts with one of its rows, which lies in one cell of each column: in each of up to three draws it moves as
-    many counts by one as there are columns drawn. Later draws choose their columns and cells from earlier outputs; the
-    door takes their costs from one allowance. Proof: ``docs/proofs/private_bounds.md``.
+    many counts by one as there are columns drawn. Later draws choose their columns and cells from earlier outputs;
+    `discreet.core.door` takes their costs from one allowance. Proof: ``docs/proofs/private_bounds.md``.
 
     Attributes
     ----------

@@ -356,7 +356,7 @@ class Coefficients(ABC, Generic[F]):
 
 
 class LinearFit(Coefficients[LeastSquares]):
-    """Coefficients of a regression with intervals that hold for errors of any law.
+    """Coefficients of a regression with intervals that are valid for errors of any distribution.
 
     The coefficients are those of the best linear description in the population of clipped values. Intervals, standard
     errors and p-values assume neither normal errors nor errors of equal variance.

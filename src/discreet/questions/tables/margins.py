@@ -114,7 +114,7 @@ class Combination(Result):
         return cls(estimate, error, reach, (parts, variances))
 
     def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the number in the data, from the known law of the noise."""
+        """Interval for the number in the data, from the known distribution of the noise."""
         z = self.reach(requirements.level(level))
         if self._ratio is None:
             reach = z * self.standard_error
@@ -608,7 +608,7 @@ def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class MarginsRelease(Release, MarginTests):
-    """Released margins: tables that add up, with the exact law of their noise. All below is post-processing."""
+    """Released margins: tables that add up, with the exact distribution of their noise. The rest is post-processing."""
 
     @property
     def margins(self) -> Margins:
