@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from fractions import Fraction
 
 import mpmath
@@ -251,7 +252,8 @@ def test_written_and_read_back() -> None:
     for guarantee in anything(0.1, 1e-6):
         assert Guarantee.from_dict(guarantee.to_dict()) == guarantee
         assert len(guarantee.sentence()) > 20
-        assert type(guarantee).__name__ in str(guarantee)
+        assert re.fullmatch(r"[εδρμ] = [\d.e-]+(, δ = [\d.e-]+)?", str(guarantee))
+        assert type(guarantee).__name__ in repr(guarantee)
 
 
 def test_guarantees_that_protect_nobody_have_words_too() -> None:

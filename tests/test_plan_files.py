@@ -251,7 +251,7 @@ def test_a_misspelt_column_is_told_before_the_first_release(plan):
 
 @pytest.mark.parametrize(
     ("budget", "own", "says"),
-    [("epsilon = 2.0", "epsilon = 0.7", "ε=2.8"), ("epsilon = 2.0", "rho = 0.1", "the same kind")],
+    [("epsilon = 2.0", "epsilon = 0.7", "ε = 2.8"), ("epsilon = 2.0", "rho = 0.1", "the same kind")],
 )
 def test_a_plan_tells_that_its_run_would_be_refused(plan, budget, own, says):
     plan.write_text(re.sub(r"(ask = .*)", rf"\1\n{own}", PLAN))

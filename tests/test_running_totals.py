@@ -185,7 +185,7 @@ def test_an_epsilon_and_a_delta_count_in_another_currency(counted):
 
 def test_a_ledger_that_adds_epsilons_says_which_mu_to_take():
     session = Session(table([]), schema(), ledger=":memory:", budget=ApproxDP(1.0, 1e-6))
-    with pytest.raises(NoConversion, match=r"mu = 0\.\d+, which implies ApproxDP.*Nothing was spent") as refusal:
+    with pytest.raises(NoConversion, match=r"mu = 0\.\d+, which implies ε = .*Nothing was spent") as refusal:
         session.running_total("month", ONE, period="2026-01")
     mu = float(str(refusal.value).split("mu = ")[1].split(",")[0])
     assert GaussianDP(mu * 0.999999).within(ApproxDP(1.0, 1e-6))

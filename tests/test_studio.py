@@ -689,7 +689,7 @@ def test_columns_are_profiled_for_a_price_that_is_shown_first(browser, folder):
     plan.write_text(head + release[release.index("[[release]]") :])
     page = browser.get("/profile?plan=people.toml").text
     assert "age, income, region, sex, city" in page
-    assert "ε=0.8" in page
+    assert "ε = 0.8" in page
     assert not (folder / "people.ledger").exists()
     seen = re.search(r'name="seen" value="(\w+)"', page)[1]
     assert browser.post("/profile?plan=people.toml", {"seen": "old", "amount": "2"}).status_code == 400

@@ -192,7 +192,7 @@ def test_two_tabs_and_an_editor_lose_nothing(chromium, folder):
         plan.write_text(plan.read_text().replace("From the first", "From an editor"))
         expect(first.locator("h1")).to_have_text("From an editor")
         first.get_by_label("budget ε", exact=True).fill("2.5")
-        expect(first.locator("#live")).to_contain_text("ε=2.5")
+        expect(first.locator("#live")).to_contain_text("ε = 2.5")
         assert plan.read_text().startswith("# written by hand")
 
 
@@ -229,7 +229,7 @@ def test_what_was_typed_is_written_before_a_click_counts(chromium, folder):
         visit.to("/plan?plan=people.toml")
         visit.page.get_by_label("budget ε", exact=True).fill("3.5")
         visit.page.get_by_role("navigation").get_by_role("link", name="Run", exact=True).click()
-        expect(visit.page.locator("main")).to_contain_text("ε=3.5")
+        expect(visit.page.locator("main")).to_contain_text("ε = 3.5")
         assert tomllib.loads((folder / "people.toml").read_text())["budget"]["epsilon"] == 3.5
         assert visit.wrong == []
 
@@ -293,7 +293,7 @@ def test_it_reads_and_saves_without_scripts(chromium, folder):
         page.get_by_label("budget ε", exact=True).fill("3")
         page.get_by_role("button", name="Save").first.click()
         assert tomllib.loads((folder / "people.toml").read_text())["budget"]["epsilon"] == 3
-        assert "ε=3" in page.inner_text("#live")
+        assert "ε = 3" in page.inner_text("#live")
 
 
 STEPS = (
