@@ -10,7 +10,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -544,6 +546,49 @@ def test_entry_of_a_writer_that_died_is_flushed_before_it_is_used(path: Path, mo
         assert earlier is not None
         assert earlier.answer == 1.5
         assert flushed
+
+
+@pytest.mark.parametrize(("number", "told"), [(0, False), (errno.ENOTSUP, False), (errno.EIO, True)])
+def test_macos_flushes_the_memory_of_the_drive(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, told: bool
+) -> None:
+    asked = []
+
+    def control(handle: int, command: int) -> None:
+        asked.append(command)
+        if number:
+            raise OSError(number, os.strerror(number))
+
+    with Ledger(path) as ledger, monkeypatch.context() as patch:
+        patch.setattr("sys.platform", "darwin")
+        patch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+        patch.setattr(fcntl, "fcntl", control)
+        with pytest.raises(LedgerUnavailable, match="Input/output error") if told else nullcontext():
+            spend(ledger)
+    assert set(asked) == {51}
+
+
+def test_windows_locks_a_byte_that_no_ledger_reaches(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With this system's locks behind the calls of Windows, which were not run on Windows itself."""
+    places = set()
+
+    def locking(handle: int, mode: int, length: int) -> None:
+        places.add((os.lseek(handle, 0, os.SEEK_CUR), length))
+        fcntl.flock(handle, mode)  # raises where another handle has it, as Windows does
+
+    windows = SimpleNamespace(locking=locking, LK_NBLCK=fcntl.LOCK_EX | fcntl.LOCK_NB, LK_UNLCK=fcntl.LOCK_UN)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.platform", "win32")
+        patch.setattr("discreet.core.ledger.file_journal.msvcrt", windows, raising=False)
+        with Ledger(path, timeout=0.05) as ledger, path.open("rb") as other:
+            spend(ledger)
+            fcntl.flock(other, fcntl.LOCK_EX)
+            with pytest.raises(LedgerUnavailable, match="another process held its lock"):
+                spend(ledger)
+            fcntl.flock(other, fcntl.LOCK_UN)
+            spend(ledger)
+    assert places == {(1 << 40, 1)}
+    assert Ledger(path).verify().spends == 5
 
 
 def test_interrupted_step_leaves_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

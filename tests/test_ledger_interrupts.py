@@ -65,8 +65,8 @@ def test_interrupt_while_opening(tmp_path: Path) -> None:
 def test_audit_finds_locks_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ledger that gives its lock back only where nothing goes wrong."""
 
-    def careless(journal: FileJournal, decide: Any) -> Any:
-        entry = journal._written(decide, 0)
+    def careless(journal: FileJournal, decide: Any, flags: int = 0) -> Any:
+        entry = journal._written(decide, flags)
         journal.release()
         return entry
 

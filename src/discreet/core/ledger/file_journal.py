@@ -8,6 +8,7 @@ hash of the last entries, which tells when the end of the file was lost or an ol
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -123,9 +124,8 @@ class FileJournal(Journal):
             return True
         begin = self._bytes(0, len(_HEADER))
         if not _HEADER.startswith(begin):  # a header that is cut short is a creation that was
-            other = (
-                "a ledger of another version" if begin.startswith((b"discreet", b"SQLite")) else "another kind of file"
-            )
+            ours = begin.startswith((b"discreet", b"SQLite"))
+            other = "a ledger of another version" if ours else "another kind of file"
             raise LedgerMismatch(f"{self.where} is {other}. Choose another path; the file was not changed.")
         place = len(_HEADER)
         while block := self._bytes(place, place + (1 << 20)):
@@ -185,7 +185,7 @@ class FileJournal(Journal):
             )
 
     def _flush(self) -> None:
-        self._with_file(os.fsync)
+        self._with_file(_flush)
         self._flushed = self._ends[-1]
 
     def _torn(self, lines: list[bytes], rest: bytes) -> bytes:
@@ -199,18 +199,15 @@ class FileJournal(Journal):
     # -- writing -------------------------------------------------------------------------------------------
 
     def create(self, first: Entry) -> None:
-        self._write(lambda: first if self.is_empty() else None, os.O_CREAT)  # unless another process was faster
+        self.write(lambda: first if self.is_empty() else None, os.O_CREAT)  # unless another process was faster
         with suppress(OSError):  # the new name is durable, too, where a directory can be flushed
             directory = os.open(os.path.dirname(self.where), os.O_RDONLY)
             try:
-                os.fsync(directory)
+                _flush(directory)
             finally:
                 os.close(directory)
 
-    def write(self, decide: Callable[[], Entry | None]) -> Entry | None:
-        return self._write(decide)
-
-    def _write(self, decide: Callable[[], Entry | None], flags: int = 0) -> Entry | None:
+    def write(self, decide: Callable[[], Entry | None], flags: int = 0) -> Entry | None:
         try:
             try:
                 return self._written(decide, flags)
@@ -277,16 +274,14 @@ class FileJournal(Journal):
     # -- the checkpoint ------------------------------------------------------------------------------------
 
     def checkpoint(self) -> Any:
-        try:
+        with suppress(OSError, LookupError, TypeError, ValueError):
             with open(open_regular(f"{self.where}-state"), "rb") as file:
                 own = sys.platform == "win32" or os.fstat(file.fileno()).st_uid == os.geteuid()
                 digest, _, text = file.read(_LONGEST).partition(b"\n") if own else (b"", b"", b"")
-            if hashlib.sha256(text).hexdigest() != digest.decode():
-                return None
-            kept = json.loads(text)
-            return kept["state"] if kept["digest"] == self._digest(kept["end"]) else None
-        except (OSError, LookupError, TypeError, ValueError):
-            return None
+            if hashlib.sha256(text).hexdigest() == digest.decode():
+                kept = json.loads(text)
+                return kept["state"] if kept["digest"] == self._digest(kept["end"]) else None
+        return None
 
     def keep(self, state: Mapping[str, Any]) -> None:
         end = self._ends[state["seq"]]
@@ -313,18 +308,15 @@ class FileJournal(Journal):
         ignored for the same reason: an older witness is still true. Each entry has a slot of its own, so that
         two processes need no order among them.
         """
-        with suppress(OSError):
-            handle = open_regular(f"{self.where}-head", os.O_RDWR | os.O_CREAT)
-            try:
-                self._share(handle)
-                size, before = os.fstat(handle).st_size, _part(handle, _SLOT, place := entry.seq % _SLOTS * _SLOT)
-                # Half a slot would look like damage: where there is no room, already its last byte is refused.
-                _put(handle, before[_SLOT - 1 :] or b"\0", place + _SLOT - 1)
-                if _put(handle, _slot(entry.seq, entry.hash), place) < _SLOT:
-                    _put(handle, before, place)
-                    os.ftruncate(handle, size)
-            finally:
-                os.close(handle)
+        name = f"{self.where}-head"
+        with suppress(OSError), open(open_regular(name, os.O_RDWR | os.O_CREAT), "rb+", buffering=0) as file:
+            self._share(handle := file.fileno())
+            size, before = os.fstat(handle).st_size, _part(handle, _SLOT, place := entry.seq % _SLOTS * _SLOT)
+            # Half a slot would look like damage: where there is no room, already its last byte is refused.
+            _put(handle, before[_SLOT - 1 :] or b"\0", place + _SLOT - 1)
+            if _put(handle, _slot(entry.seq, entry.hash), place) < _SLOT:
+                _put(handle, before, place)
+                os.ftruncate(handle, size)
 
     def witness(self) -> dict[int, str]:
         for attempt in range(4):
@@ -367,11 +359,10 @@ def _witnessed(record: bytes) -> dict[int, str]:
 
 
 def _identity(file: int | str) -> tuple[int, int] | None:
-    try:
+    with suppress(OSError):
         status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return None
 
 
 def _read(handle: int, start: int, end: int) -> bytes:
@@ -398,17 +389,27 @@ def _put(handle: int, text: bytes, place: int) -> int:
     return os.pwrite(handle, text, place)
 
 
+def _flush(handle: int) -> None:
+    """Return when a file is on the disk; on macOS ``fsync`` alone leaves it in the memory of the drive."""
+    os.fsync(handle)
+    if sys.platform == "darwin":
+        try:
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):  # a file system without it has fsync
+                raise
+
+
 def _locked(handle: int) -> bool:
     """Try to lock the file; whether that worked."""
-    try:
+    with suppress(BlockingIOError, PermissionError):
         if sys.platform == "win32":
             os.lseek(handle, _FAR, os.SEEK_SET)
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _unlock(handle: int) -> None:
