@@ -494,7 +494,7 @@ def test_release_end_to_end():
 def test_a_vector_needs_a_sensitivity_that_says_how_it_spreads():
     made = BoundedLaplace(scale=0.1, bounds=(0, 1))
     ledger = Ledger(":memory:", budget=PureDP(9.0))
-    with pytest.raises(DiscreetError, match="spread"):
+    with pytest.raises(DiscreetError, match="does not say how a change is divided among 2 coordinates"):
         release(Exact(np.array([0.1, 0.2]), UNIT), made, ledger=ledger)
     assert ledger.remaining() == PureDP(9.0)
     release(Exact(np.array([0.1, 0.2]), Sensitivity(l1=0.1, dimension=2)), made, ledger=ledger)
