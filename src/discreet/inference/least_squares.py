@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.sampler import Floats, plain
-from discreet.inference.moments import NoisyTotals
+from discreet.inference.moments import UNSEEN, NoisyTotals
 from discreet.results.display import Facts, Result
 
 __all__ = [
@@ -468,8 +468,6 @@ class ProductMoments:
 _FURTHEST = 2.0**20
 """An interval that reaches so many standard errors has no end."""
 _ROUNDS, _POINTS, _NEWTON = 4, 33, 12
-_UNSEEN = 6.0
-"""Rows of one kind that are expected, and of which a sample has none with probability e⁻⁶ = 0.25 %."""
 _CAUTION = 0.5
 """The number of standard deviations of its noise that are added to a measured fourth moment."""
 
@@ -625,7 +623,7 @@ class LeastSquares:
         # Up to the upper end go outcomes of rows with w·z > 0 where the truth is above, and of the others where below.
         above = (1 + lean) / 2 * (1 - mean) ** 2 + (1 - lean) / 2 * mean**2
         below = (1 - lean) / 2 * (1 - mean) ** 2 + (1 + lean) / 2 * mean**2
-        most = _UNSEEN * weight**2
+        most = UNSEEN * weight**2
         return lambda off: np.asarray(np.where(off > 0, above, below) * np.minimum(np.abs(off) * weight, most))
 
     def _weights_of(self, pull: Linear, square: Array) -> tuple[Array, Array]:

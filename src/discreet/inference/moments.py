@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from discreet.mechanisms.mechanism import Law
 
 __all__ = [
-    "NoisyTotals", "PairMoments", "PartMoments", "hull", "marginal", "moment_weights", "reached", "tilted",
+    "UNSEEN", "NoisyTotals", "PairMoments", "PartMoments", "hull", "marginal", "moment_weights", "reached", "tilted",
     "variance_moves", "within", "BetaMean", "Binomial", "GammaVariance", "NoiseAware", "NormalCovariance", "ReleaseLaw",
     "SamplingModel", "as_matrix", "debiased", "largest_fourth", "last_that_holds", "measured_coordinate", "pairs",
     "settled_shares", "share_below", "whole_count", "whole_interval",
@@ -49,6 +49,8 @@ Booleans = NDArray[np.bool_]
 _GRID = 64
 _ROUNDS = 4
 _TINY = 1e-300
+UNSEEN = 6.0
+"""Rows of one kind that are expected, and of which a sample has none with probability e⁻⁶ = 0.25 %."""
 
 
 def moment_weights(degree: int, power: int, centre: Any = 0.0) -> Array:

@@ -20,7 +20,7 @@ from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.noise.sampler import generator
 from discreet.core.sensitivity import Exact
 from discreet.inference.least_squares import JointTest
-from discreet.inference.moments import reached, tilted
+from discreet.inference.moments import UNSEEN, reached, tilted
 from discreet.inference.noise import MonteCarlo, NoiseSum
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.results.display import Facts, Interval, Result, number
@@ -40,8 +40,6 @@ Array = NDArray[np.float64]
 _MOST_SCORE, _HALVINGS = 8.0, 50
 """p-values below 2Φ(−8) are not told apart."""
 _SHARES = tuple(np.linspace(0.0, 1.0, 17).tolist())
-_UNSEEN = 6.0
-"""Rows of one kind that are expected, and of which a sample has none with probability e⁻⁶ = 0.25 %."""
 _TINY = 1e-300
 
 
@@ -106,7 +104,7 @@ class ArmScore:
 
         As many rows at an end of the bounds as may not have been seen move the mean; the rest of the way is a shift.
         """
-        unseen = np.where(theta > self.centre, 1 - self.centre, self.centre) * np.minimum(_UNSEEN / self.rows, 1.0)
+        unseen = np.where(theta > self.centre, 1 - self.centre, self.centre) * np.minimum(UNSEEN / self.rows, 1.0)
         nearest = np.clip(theta, self.centre - unseen, self.centre + unseen)
         return np.asarray(self.rows * tilted(self.centre, np.asarray(self.spread), nearest, (0.0, 1.0)))
 
