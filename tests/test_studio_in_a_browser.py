@@ -234,6 +234,21 @@ def test_what_was_typed_is_written_before_a_click_counts(chromium, folder):
         assert visit.wrong == []
 
 
+def test_what_is_typed_before_the_scripts_come_is_written(chromium, folder):
+    (folder / "people.toml").write_text(PLAN)
+    with served(folder) as address:
+        visit = Visit(chromium, address)
+        held = []
+        visit.page.route("**/htmx.min.js", lambda route: held.append(route))
+        visit.page.goto(visit.address + "/plan?plan=people.toml", wait_until="commit")
+        visit.page.get_by_label("title", exact=True).first.fill("Half a sen")
+        assert visit.page.locator("html.scripted").count() == 0
+        held[0].continue_()
+        expect(visit.page.locator(WRITTEN).first).to_have_value("Half a sen")
+        assert tomllib.loads((folder / "people.toml").read_text())["title"] == "Half a sen"
+        assert visit.wrong == []
+
+
 def test_a_killed_studio_loses_nothing(chromium, folder):
     (folder / "people.toml").write_text(PLAN)
     command = [sys.executable, "-m", "discreet", "open", str(folder / "people.toml"), "--no-browser"]

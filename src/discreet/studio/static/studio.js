@@ -132,5 +132,9 @@ document.addEventListener("drop", (event) => {
 });
 
 document.documentElement.classList.add("scripted");
-document.addEventListener("htmx:load", (event) => prepare(event.detail.elt));
+document.addEventListener("htmx:load", (event) => {
+  prepare(event.detail.elt);
+  // What was typed before the scripts had come met no listener.
+  if (event.detail.elt === document.body) unwritten().forEach((form) => htmx.trigger(form, "change"));
+});
 prepare(document);
