@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import BoundaryInflatedLaplace, BoundedLaplace, Laplace
+from discreet.mechanisms import BoundaryInflatedLaplace, BoundedLaplace, Laplace
 from discreet.mechanisms.bounded.scale import bounded_laplace_scales
 from timing import Figure, figure
 

@@ -30,14 +30,16 @@ PEERS = (
     ("PipelineDP", "pipelinedp", "pipeline_dp", "pipelinedp"),
 )
 OURS = """
-from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+from discreet import Ledger, PureDP, release
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Laplace
 one = Sensitivity(l1=1.0)
 ledger = Ledger(":memory:", budget=PureDP(1.0))
 print(release(Exact(len(range(1000)), one), Laplace.calibrate(PureDP(1.0), one), ledger=ledger).value)
 """
 DRAWS = """
 import json, numpy, timing
-from discreet import Laplace
+from discreet.mechanisms import Laplace
 law = Laplace(scale=1.0).law(numpy.zeros(1_000_000))
 print(json.dumps({"figures": [timing.figure("Laplace", "discreet", law.sample, draws=1_000_000, repeats=9)]}))
 """

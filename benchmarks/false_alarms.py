@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity
+from discreet import ApproxDP, GaussianDP, PureDP
 from discreet.audit.exact_losses import _settings
 from discreet.audit.statistical import audit_draws, audit_repetition, audit_timing
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.choice import choose
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Gaussian, Laplace
 from discreet.mechanisms.choices.selection import ExponentialMechanism
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "audit" / "false_alarms.json"

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from discreet import Categories, GaussianDP, PureDP, Schema, Sensitivity, Session, all_margins, release
+from discreet import Categories, GaussianDP, PureDP, Schema, Session, release
+from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.tables.margins import (
     Accuracy,
     Axes,
@@ -28,6 +29,7 @@ from discreet.mechanisms.tables.margins import (
     margin_of,
     shape_of,
 )
+from discreet.questions import all_margins
 from discreet.questions.tables.margins import Margins, MarginsRelease, TablesQuestion
 from discreet.questions.tables.measured import SyntheticEstimate
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from discreet import BoundedLaplace, GaussianNaiveBayes, PureDP
+from discreet import PureDP
+from discreet.mechanisms import BoundedLaplace
+from discreet.questions import GaussianNaiveBayes
 
 RESULTS = Path(__file__).parent / "results" / "naive_bayes.json"
 FEATURES, CLASSES = (1, 2, 4, 8), (2, 3, 10)

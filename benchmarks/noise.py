@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from discreet import Gaussian, Laplace
 from discreet.core.noise.choice import choose
+from discreet.mechanisms import Gaussian, Laplace
 from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from timing import Figure, figure
 

@@ -22,20 +22,14 @@ from numpy.typing import NDArray
 
 import paired_tests
 import published_tests as published
-from discreet import (
-    ContingencyTable,
-    Geometric,
-    MonteCarlo,
-    Neighbours,
-    PureDP,
-    compare_arms,
-    independence,
-    release,
-)
+from discreet import Neighbours, PureDP, release
+from discreet.inference import MonteCarlo, independence
 from discreet.inference.least_squares import LeastSquares, Linear, LinearMoments
 from discreet.inference.moments import PairMoments, PartMoments
 from discreet.inference.ranks import correlation_of_ranks, difference_of_ranks, distance_of_distributions
 from discreet.inference.tables import Departure
+from discreet.mechanisms import Geometric
+from discreet.questions import ContingencyTable, compare_arms
 from kept_rows import Row, run_missing
 from published_tests import LEVEL, RESAMPLES, Generator, Groups, geometric
 

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from discreet import ApproxDP, GaussianDP, MonteCarlo, Neighbours, PureDP, ZeroConcentratedDP
+from discreet import ApproxDP, GaussianDP, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.guarantee import Guarantee
+from discreet.inference import MonteCarlo
 from discreet.inference.ranks import PairedDifferences, PublicRankScores
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.signed_rank import PairedBalance

@@ -19,16 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import helmert
 
-from discreet import (
-    ContingencyTable,
-    JamesSteinGaussian,
-    MonteCarlo,
-    Neighbours,
-    goodness_of_fit,
-    homogeneity,
-    release,
-)
+from discreet import Neighbours, release
+from discreet.inference import MonteCarlo, goodness_of_fit, homogeneity
+from discreet.mechanisms import JamesSteinGaussian
 from discreet.papers.lee2022 import age_shares
+from discreet.questions import ContingencyTable
 
 RESAMPLES, ROWS, CELLS, SCALE = 5000, 1000, 18, 4.714
 LOOPED = 200

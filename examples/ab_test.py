@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from discreet import Ledger, PureDP, compare_means, plan_comparison
+from discreet import Ledger, PureDP
+from discreet.questions import compare_means, plan_comparison
 
 PEOPLE = 20_000
 LIMIT = (0, 500)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from discreet import Laplace, Mean, Neighbours, PureDP
+from discreet import Neighbours, PureDP
+from discreet.mechanisms import Laplace
 from discreet.plans.advice import advise
+from discreet.questions import Mean
 
 ROWS = 4000
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from discreet import Laplace, PureDP, Sensitivity
+from discreet import PureDP
 from discreet.core.guarantee import Guarantee
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Laplace
 from discreet.testing import check_mechanism
 
 

@@ -26,7 +26,9 @@ PLAN = "from discreet import Laplace, Sensitivity, plan; planned = plan(Sensitiv
 RUN = "import subprocess; subprocess.run(['discreet', {!r}, 'survey.toml'], check=True)\n"
 PROGRAMS = {
     "base": """
-from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+from discreet import Ledger, PureDP, release
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Laplace
 with Ledger("a.ledger", PureDP(1.0)) as ledger:
     print(release(Exact(10.0, Sensitivity(l1=1.0)), Laplace(scale=2.0), ledger=ledger), ledger.verify())
 """,

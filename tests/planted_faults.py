@@ -19,19 +19,7 @@ import numpy as np
 from flint import arb
 from scipy.special import ndtri
 
-from discreet import (
-    ApproxDP,
-    BoundedLaplace,
-    Exact,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    Ledger,
-    Neighbours,
-    PureDP,
-    Sensitivity,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Ledger, Neighbours, PureDP, release
 from discreet.audit.catalogue import _kept_law, _mixed
 from discreet.audit.exact_losses import audit_cells, audit_choices, audit_laws, cells_hold, laplace_masses
 from discreet.audit.hostile import audit_hostile
@@ -41,6 +29,8 @@ from discreet.audit.tampering import audit_spending
 from discreet.core.errors import InsufficientBudget
 from discreet.core.numbers import precisely
 from discreet.core.protection import Protection, Unit
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import BoundedLaplace, Gaussian, Laplace
 from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from discreet.mechanisms.choices.selection import RangeProfile
 from discreet.mechanisms.laplace import LaplaceLaw
@@ -542,7 +532,7 @@ def _() -> Finding:
     """No loss of privacy: the draws do not follow the law."""
     scores, draws = [0, 1, 2], 5000
     noisy = np.asarray(Laplace(1.0).law(np.zeros((draws, 3)) + scores).sample())
-    from discreet import ReportNoisyMax
+    from discreet.mechanisms import ReportNoisyMax
 
     expected = np.asarray(ReportNoisyMax(1.0).probabilities(scores)) * draws
     found = np.bincount(noisy.argmin(axis=1), minlength=3)
@@ -552,7 +542,7 @@ def _() -> Finding:
 
 @fault("permute-and-flip charged as bounded range")
 def _() -> Finding:
-    from discreet import PermuteAndFlip
+    from discreet.mechanisms import PermuteAndFlip
 
     mechanism = PermuteAndFlip(2.0)
     pairs = [

@@ -12,11 +12,12 @@ from unittest.mock import patch
 import numpy as np
 
 import tests.planted_session_faults  # noqa: F401  (plants its own)
-from discreet import Laplace, Ledger, Neighbours, PureDP
+from discreet import Ledger, Neighbours, PureDP
 from discreet.audit.catalogue import _mixed
 from discreet.audit.exact_losses import audit_cells
 from discreet.audit.ledgers import audit_ledger_programs
 from discreet.core.protection import Protection
+from discreet.mechanisms import Laplace
 from discreet.mechanisms.omission.amplification import poisson_sampling
 from tests.planted_faults import FAULTS, Finding, drawn, exact, fault, measured, replayed
 

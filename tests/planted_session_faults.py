@@ -9,27 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet import (
-    ApproxDP,
-    Contribution,
-    Exact,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    Ledger,
-    Neighbours,
-    PermuteAndFlip,
-    PoissonSample,
-    PureDP,
-    Schema,
-    Sensitivity,
-    Session,
-    release,
-)
+from discreet import ApproxDP, Contribution, GaussianDP, Ledger, Neighbours, PureDP, Schema, Session, release
 from discreet.audit.pipeline import Pipeline, World, audit_pipeline, row_world, unit_world
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, RECORDS, ROWS, UNITS, table_of
 from discreet.core.door import Allowance, Claim
 from discreet.core.protection import Protection
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Gaussian, Laplace, PermuteAndFlip, PoissonSample
 from discreet.questions import MeasuredQuestion
 from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.comparison.methods import Spending

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet import ApproxDP, Exact, GaussianDP, Laplace, Neighbours, PureDP, Sensitivity, Sum, Variance
+from discreet import ApproxDP, GaussianDP, Neighbours, PureDP
 from discreet import audit as public_audit
 from discreet.audit import run as audit_run
 from discreet.audit.attack_plan import PIPELINES
@@ -37,6 +37,9 @@ from discreet.audit.statistical import (
 )
 from discreet.audit.tampering import audit_spending
 from discreet.core.errors import DiscreetError
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Laplace
+from discreet.questions import Sum, Variance
 
 CASES = {case.name: case for case in cases()}
 REPLAYS = {case.name: case for case in replay_cases()}

@@ -28,7 +28,6 @@ from discreet import (
     Formula,
     GaussianDP,
     Ledger,
-    PoissonSample,
     PrivacyUnit,
     PrivateLabels,
     PureDP,
@@ -38,6 +37,7 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter, ReleaseFailed, SourceError, WrongType
 from discreet.core.rows.read import canonical_text
+from discreet.mechanisms import PoissonSample
 from discreet.publish.files import RunLog, write_anchor
 from discreet.questions.count import CountQuestion
 from discreet.questions.proportion import ProportionQuestion
@@ -155,7 +155,9 @@ def test_bounds_whose_powers_are_no_floats_are_refused_where_they_are_declared()
 
 
 def test_a_sum_beyond_the_largest_float_is_saturated():
-    from discreet import Exact, Laplace, Sensitivity, release
+    from discreet import release
+    from discreet.core.sensitivity import Exact, Sensitivity
+    from discreet.mechanisms import Laplace
 
     ledger = Ledger(":memory:", budget=PureDP(10.0))
     for value in (10**308 * 17, 10**308 * 18, -(10**400)):

@@ -7,19 +7,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet import (
-    ApproxDP,
-    BoundedLaplace,
-    Exact,
-    GaussianDP,
-    Ledger,
-    PureDP,
-    Sensitivity,
-    ZeroConcentratedDP,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Ledger, PureDP, ZeroConcentratedDP, release
 from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.numbers import ball, decimal, precisely
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import BoundedLaplace
 from discreet.mechanisms.bounded.curve import BoundedCurve, divergence, divergence_bound, largest_loss, worst_position
 from discreet.mechanisms.bounded.scale import (
     BoundedLaplaceProfile,

@@ -6,8 +6,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet import BoundaryInflatedLaplace, BoundedLaplace, GaussianDP, Laplace, PureDP, Sensitivity
+from discreet import GaussianDP, PureDP
 from discreet.core.errors import DiscreetError
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import BoundaryInflatedLaplace, BoundedLaplace, Laplace
 from discreet.mechanisms.bounded.laplace import ClampedLaplaceLaw, TruncatedLaplaceLaw, truncated_laplace_interval
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 

@@ -13,29 +13,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet import (
-    BoundedLaplace,
+from discreet import Neighbours, PureDP, Release, release
+from discreet.core.errors import InvalidParameter
+from discreet.core.numbers import Grid, product_total, total
+from discreet.mechanisms import BoundedLaplace, Laplace
+from discreet.questions import (
     CorrelationMatrix,
     Count,
     Covariance,
     CovarianceMatrix,
-    Laplace,
     Mean,
-    Neighbours,
     PooledCovariance,
     PooledVariance,
     Proportion,
     ProportionVector,
-    PureDP,
-    Release,
     StandardDeviation,
     Sum,
     SumAndCount,
     Variance,
-    release,
 )
-from discreet.core.errors import InvalidParameter
-from discreet.core.numbers import Grid, product_total, total
 from discreet.results.release import statistic_from_dict
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE

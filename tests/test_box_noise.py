@@ -10,21 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet import (
-    ApproxDP,
-    BoxNoise,
-    Exact,
-    GaussianDP,
-    Laplace,
-    Ledger,
-    PureDP,
-    Release,
-    Sensitivity,
-    ZeroConcentratedDP,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Ledger, PureDP, Release, ZeroConcentratedDP, release
 from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.noise import excess_kurtosis
+from discreet.mechanisms import BoxNoise, Laplace
 from discreet.mechanisms.box_noise import BoxLaw, _BoxFamily, _Radii
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 

@@ -6,28 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet import (
-    Asymptotic,
-    Clipped,
-    ContingencyTable,
-    Gaussian,
-    GaussianDP,
-    JamesSteinGaussian,
-    Laplace,
-    MonteCarlo,
-    Neighbours,
-    RankDeficientGaussian,
-    Sensitivity,
-    goodness_of_fit,
-    homogeneity,
-    independence,
-    release,
-)
+from discreet import GaussianDP, Neighbours, release
 from discreet.core.errors import InvalidParameter
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference import Asymptotic, MonteCarlo, goodness_of_fit, homogeneity, independence
 from discreet.inference import tables as chi_square
 from discreet.inference.power import GoodnessOfFitDesign, HomogeneityDesign, IndependenceDesign
 from discreet.inference.tables import measured_table
+from discreet.mechanisms import Clipped, Gaussian, JamesSteinGaussian, Laplace, RankDeficientGaussian
 from discreet.papers.lee2022 import age_shares, default_rejections
+from discreet.questions import ContingencyTable
 
 KOREA, STATES = age_shares(9)
 TABLE = ContingencyTable({"age": list(range(9))})

@@ -5,23 +5,12 @@ import pyarrow as pa
 import pytest
 import scipy.stats
 
-from discreet import (
-    Bounds,
-    Categories,
-    GaussianDP,
-    Neighbours,
-    PrivacyUnit,
-    PureDP,
-    Schema,
-    Session,
-    compare_arms,
-    compare_means,
-    plan_comparison,
-)
+from discreet import Bounds, Categories, GaussianDP, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter
 from discreet.inference.noise import MonteCarlo, NoiseSum
 from discreet.inference.two_sample import Contrast, NoiseAwarePosterior, equal_means
 from discreet.plans.job import Job
+from discreet.questions import compare_arms, compare_means, plan_comparison
 from discreet.questions.comparison.many import ArmComparisons, ArmsQuestion
 
 ARMS = Schema(columns={"arm": Categories(["old", "new", "wide"]), "y": Bounds(0, 20, grid=1)})

@@ -7,21 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from discreet import (
-    ApproxDP,
+from discreet import ApproxDP, GaussianDP, PureDP
+from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import (
     BoundaryInflatedLaplace,
     BoundedLaplace,
     Gaussian,
-    GaussianDP,
     GeneralizedGaussian,
     JamesSteinGaussian,
     Laplace,
-    PureDP,
     RankDeficientGaussian,
-    Sensitivity,
-    compare_laws,
 )
-from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.publish.compare_laws import compare_laws
 
 TENTH = Sensitivity(l1=0.1)
 

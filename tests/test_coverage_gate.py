@@ -14,7 +14,8 @@ import pytest
 
 from coverage import STUDY
 from coverage_cells import columns_of, guarantee_of, released
-from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, Session, ZeroConcentratedDP
+from discreet import ApproxDP, GaussianDP, Session, ZeroConcentratedDP
+from discreet.mechanisms import Gaussian, Laplace
 from discreet.papers.figure import Figure
 from discreet.papers.study import run
 from discreet.questions.variance import VarianceQuestion

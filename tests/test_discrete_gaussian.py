@@ -12,25 +12,11 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet import (
-    ApproxDP,
-    ContingencyTable,
-    Count,
-    DiscreteGaussian,
-    Exact,
-    Gaussian,
-    GaussianDP,
-    Geometric,
-    Laplace,
-    Neighbours,
-    PureDP,
-    Sensitivity,
-    ZeroConcentratedDP,
-    compose_curves,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Neighbours, PureDP, ZeroConcentratedDP, release
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.numbers import precisely
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, compose_curves
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.discrete_gaussian import (
     TABLE_ERROR,
@@ -40,6 +26,7 @@ from discreet.mechanisms.discrete_gaussian import (
     at_least,
     magnitude_table,
 )
+from discreet.questions import ContingencyTable, Count
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 from discreet.testing.mechanisms import NotConformant
 

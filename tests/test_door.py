@@ -14,27 +14,23 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
-    Exact,
     Formula,
-    Gaussian,
     GaussianDP,
-    Laplace,
     Ledger,
     Neighbours,
-    PoissonSample,
     PrivacyUnit,
     PrivateBounds,
     PureDP,
-    RankDeficientGaussian,
     Schema,
-    Sensitivity,
     Session,
-    compare_means,
     release,
 )
 from discreet.core.door import Allowance, Claim, Passed, Step, pass_through
 from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified, ReleaseFailed, SourceError
 from discreet.core.protection import ROW, Fact, Protection, Unit
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Gaussian, Laplace, PoissonSample, RankDeficientGaussian
+from discreet.questions import compare_means
 from discreet.questions.clusters import DPLloyd
 from discreet.questions.tables.table import TableQuestion
 from discreet.results.ledger import accounting_of

@@ -13,14 +13,14 @@ from discreet import (
     Contribution,
     GaussianDP,
     Neighbours,
-    PoissonSample,
     PrivacyUnit,
     PureDP,
     Schema,
     Session,
     release,
-)  # fmt: skip
+)
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.mechanisms import PoissonSample  # fmt: skip
 from discreet.questions.dropped_rows import DroppedRows, DroppedRowsQuestion
 
 COLUMNS = {"x": Bounds(0, 9, grid=1), "g": Categories(["a", "b", "c"])}

@@ -23,7 +23,7 @@ def test_stated_rates_add_up(request: pytest.FixtureRequest, capsys: pytest.Capt
 
 @pytest.mark.skipif(OTHER_NOISE != "", reason="OTHER_NOISE asks for other noise")
 def test_other_tests_draw_the_same_noise_again() -> None:
-    from discreet import Laplace
+    from discreet.mechanisms import Laplace
 
     first = Laplace(1.0).draw([0.0] * 3).tolist()
     assert first == FIRST
@@ -43,7 +43,7 @@ def test_every_answer_repeats_with_its_seed(name: str) -> None:
 
 @pytest.mark.false_failure(1e-18, "three values in a row are equal with probability (2.4e-7)³")
 def test_marked_tests_draw_real_noise() -> None:
-    from discreet import Laplace
+    from discreet.mechanisms import Laplace
 
     assert Laplace(1.0).draw([0.0] * 3).tolist() != FIRST
 

@@ -30,12 +30,12 @@ from discreet import (
     Scenario,
     Schema,
     Session,
-    schema_from_dict,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.rows import take
 from discreet.core.rows.snapshot import UNIT
 from discreet.core.rows.source import open_source
+from discreet.plans.declarations import schema_from_dict
 from discreet.plans.job import Job
 from discreet.questions.mean import MeanQuestion
 

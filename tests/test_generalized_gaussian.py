@@ -11,8 +11,10 @@ import pytest
 from flint import arb, ctx
 from scipy.special import gammainccinv
 
-from discreet import ApproxDP, Exact, Gaussian, GaussianDP, GeneralizedGaussian, Ledger, PureDP, Sensitivity, release
+from discreet import ApproxDP, GaussianDP, Ledger, PureDP, release
 from discreet.core.errors import DiscreetError, NoConversion
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Gaussian, GeneralizedGaussian
 from discreet.mechanisms.generalized_gaussian import (
     QUANTILE_BUDGET,
     GeneralizedGaussianFamily,

@@ -10,26 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet import (
-    ApproxDP,
-    ContingencyTable,
-    Count,
-    Exact,
-    Gaussian,
-    GaussianDP,
-    Geometric,
-    Laplace,
-    Neighbours,
-    PureDP,
-    Sensitivity,
-    ZeroConcentratedDP,
-    compose_curves,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Neighbours, PureDP, ZeroConcentratedDP, release
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.sampler import GeometricFamily
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Gaussian, Geometric, Laplace, compose_curves
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.geometric import GeometricLaw, GeometricProfile, whole_truth
+from discreet.questions import ContingencyTable, Count
 from discreet.testing import check_calibration, check_mechanism
 
 UNIT = Sensitivity(moves=(1,))

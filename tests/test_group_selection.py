@@ -11,22 +11,20 @@ from discreet import (
     ApproxDP,
     Categories,
     Contribution,
-    GaussianThreshold,
     Ledger,
     Neighbours,
-    OptimalSelection,
-    PoissonSample,
     PrivacyUnit,
     PrivateLabels,
     PureDP,
     Schema,
-    Sensitivity,
     Session,
     ZeroConcentratedDP,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, SourceError, WrongType
 from discreet.core.rows import take, unit_counts
 from discreet.core.rows.source import open_source
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import GaussianThreshold, OptimalSelection, PoissonSample
 from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.questions.common_labels import ReleasedGroups
 

@@ -61,12 +61,10 @@ def test_files_are_as_long_as_an_idea() -> None:
 
 
 HIDDEN = {
-    "__init__.py",
-    "audit/__init__.py",
     "mechanisms/mechanism.py",
     "questions/regression/moments.py",
 }
-"""Files that may import discreet's own modules by name: the lazy public table, and what is to follow it."""
+"""Files that may import discreet's own modules by name: what is to become a lazy public table."""
 
 
 def test_no_import_by_name_hides_a_cycle() -> None:
@@ -205,7 +203,7 @@ def measured() -> dict[str, float]:
         "code lines": whole,
         "classes": len(classes),
         "class names with several meanings": sum(count > 1 for count in Counter(classes).values()),
-        "entries at the top": sum(not one.name.startswith("__p") for one in SOURCE.iterdir()),
+        "entries at the top": sum(not one.name.startswith("__p") and one.suffix != ".pyi" for one in SOURCE.iterdir()),
         "core: code lines": sum(core),
         "imports, per mille of the code": round(1000 * imports / whole),
         "own classes in the longest MRO of a release": max(own),
@@ -221,9 +219,9 @@ MOST = {
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_972,
-    "imports, per mille of the code": 86,
+    "imports, per mille of the code": 85,
     "own classes in the longest MRO of a release": 8,
-    "facade: code lines": 100,
+    "facade: code lines": 104,
     "code lines for each comment": 27,
     "mean: files": 33,
     "mean: lines": 1_100,

@@ -17,19 +17,19 @@ from discreet import (
     Formula,
     Ledger,
     Neighbours,
-    PoissonSample,
     PrivacyUnit,
     PrivateLabels,
     PureDP,
     Related,
     Schema,
     Session,
-    schema_from_dict,
 )
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
 from discreet.core.rows import Selected, totals
 from discreet.core.rows.keep import take_joined
 from discreet.core.rows.source import open_source
+from discreet.mechanisms import PoissonSample
+from discreet.plans.declarations import schema_from_dict
 from discreet.plans.job import Job
 from discreet.questions.count import CountQuestion
 

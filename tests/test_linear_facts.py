@@ -7,19 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from discreet import (
-    Clipped,
-    Exact,
-    Gaussian,
-    GaussianDP,
-    JamesSteinGaussian,
-    Laplace,
-    Ledger,
-    RankDeficientGaussian,
-    Sensitivity,
-    release,
-)
+from discreet import GaussianDP, Ledger, release
 from discreet.core.errors import DiscreetError
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Clipped, Gaussian, JamesSteinGaussian, Laplace, RankDeficientGaussian
 from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.mechanisms.tables.james_stein import LinearFacts, from_helmert
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from discreet import BoundedLaplace, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity
+from discreet import GaussianDP, PureDP
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import BoundedLaplace, Gaussian, Laplace
 
 DRAWS = 1_000_000
 ALPHA = 1e-3

@@ -12,12 +12,9 @@ import pytest
 from discreet import (
     ApproxDP,
     Bounds,
-    BoxNoise,
     Contribution,
-    Gaussian,
     GaussianDP,
     Ledger,
-    MeansAndCovariances,
     Neighbours,
     PrivacyUnit,
     PureDP,
@@ -28,6 +25,8 @@ from discreet import (
     release,
 )
 from discreet.core.errors import InvalidParameter
+from discreet.mechanisms import BoxNoise, Gaussian
+from discreet.questions import MeansAndCovariances
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -9,18 +9,10 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from discreet import (
-    GaussianDP,
-    Ledger,
-    Neighbours,
-    PureDP,
-    Sensitivity,
-    ZeroConcentratedDP,
-    compare_arms,
-    compare_means,
-)
+from discreet import GaussianDP, Ledger, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, NotCertified
 from discreet.core.protection import Fact
+from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise import MonteCarlo, NoiseSum
 from discreet.inference.two_sample import (
     CensoredNormal,
@@ -36,6 +28,7 @@ from discreet.inference.two_sample import (
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.papers.comparisons import LAWS, simulated_contrast, summary
+from discreet.questions import compare_arms, compare_means
 from discreet.questions.comparison.methods import (
     CURVATURE_WEIGHT,
     Best,

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from discreet import ApproxDP, Gaussian, GaussianDP, Laplace, PureDP, Sensitivity, ZeroConcentratedDP
+from discreet import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, WrongType
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Gaussian, Laplace
 from discreet.testing import check_calibration, check_mechanism
 
 UNIT = Sensitivity(l1=1.0, l2=1.0)

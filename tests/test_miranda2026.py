@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet import ApproxDP, Gaussian, Sensitivity
+from discreet import ApproxDP
 from discreet.core.errors import InvalidParameter
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Gaussian
 from discreet.mechanisms.omission.amplification import outlier_epsilon
 from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance
 from discreet.papers import STUDIES, load, load_all, miranda2026

@@ -8,22 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from discreet import (
-    ExponentialMechanism,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    Ledger,
-    Mode,
-    Neighbours,
-    NoisyAverage,
-    PureDP,
-    Release,
-    ReportNoisyMax,
-    release,
-)
+from discreet import GaussianDP, Ledger, Neighbours, PureDP, Release, release
 from discreet.core.errors import InvalidParameter
 from discreet.inference.noise import NoiseSum
+from discreet.mechanisms import ExponentialMechanism, Gaussian, Laplace, ReportNoisyMax
+from discreet.questions import Mode, NoisyAverage
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 

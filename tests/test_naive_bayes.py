@@ -16,23 +16,12 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
-from discreet import (
-    ApproxDP,
-    BoundaryInflatedLaplace,
-    BoundedLaplace,
-    BoxNoise,
-    Gaussian,
-    GaussianDP,
-    GaussianNaiveBayes,
-    Ledger,
-    Neighbours,
-    PureDP,
-    ZeroConcentratedDP,
-)
+from discreet import ApproxDP, GaussianDP, Ledger, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.errors import InsufficientBudget, InvalidParameter
 from discreet.core.numbers import Grid
+from discreet.mechanisms import BoundaryInflatedLaplace, BoundedLaplace, BoxNoise, Gaussian
 from discreet.papers.holohan2018 import BOUNDS, iris
-from discreet.questions import naive_bayes
+from discreet.questions import GaussianNaiveBayes, naive_bayes
 from discreet.questions.naive_bayes import ClassMoments, centred_sum, mean_within
 
 X, Y = iris()

@@ -4,17 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import (
-    ApproxDP,
-    Bounds,
-    Categories,
-    GaussianDP,
-    Neighbours,
-    PureDP,
-    Schema,
-    Session,
-    ZeroConcentratedDP,
-)
+from discreet import ApproxDP, Bounds, Categories, GaussianDP, Neighbours, PureDP, Schema, Session, ZeroConcentratedDP
 from discreet.core.errors import InvalidParameter, PlanFileError, spelling
 from discreet.plans.declarations import schema_from_dict
 from discreet.plans.job import Job

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from flint import arb
 
-from discreet import OutlierSuppression, PoissonSample
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, PureDP
 from discreet.core.noise.choice import exact_events
 from discreet.core.protection import Neighbours
+from discreet.mechanisms import OutlierSuppression, PoissonSample
 from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance, EuclideanDistance, outlier_scores
 from tests.chosen_entropy import ChosenEntropy
 

@@ -4,20 +4,9 @@ import numpy as np
 import pyarrow
 import pytest
 
-from discreet import (
-    ApproxDP,
-    Bounds,
-    Categories,
-    Neighbours,
-    OutlierSuppression,
-    PoissonSample,
-    PrivacyUnit,
-    PureDP,
-    Release,
-    Schema,
-    Session,
-)
+from discreet import ApproxDP, Bounds, Categories, Neighbours, PrivacyUnit, PureDP, Release, Schema, Session
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
+from discreet.mechanisms import OutlierSuppression, PoissonSample
 from discreet.mechanisms.omission.amplification import before_outlier_suppression, before_poisson_sampling
 from discreet.mechanisms.omission.step import AbsoluteDistance
 

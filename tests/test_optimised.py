@@ -12,7 +12,9 @@ def test_a_mechanism_that_claims_too_little_is_rejected() -> None:
     found = run_optimised("""
         from dataclasses import dataclass
         from typing import ClassVar
-        from discreet import Laplace, PureDP, Sensitivity
+        from discreet import PureDP
+        from discreet.core.sensitivity import Sensitivity
+        from discreet.mechanisms import Laplace
         from discreet.mechanisms.laplace import LaplaceProfile
         from discreet.testing import NotConformant, check_mechanism
 
@@ -33,7 +35,9 @@ def test_a_statistic_that_declares_too_little_is_rejected() -> None:
     found = run_optimised("""
         from dataclasses import dataclass
         from typing import ClassVar
-        from discreet import Mean, Neighbours, Sensitivity
+        from discreet import Neighbours
+        from discreet.core.sensitivity import Sensitivity
+        from discreet.questions import Mean
         from discreet.testing import NotConformant, check_statistic
 
         @dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,9 @@ def test_a_statistic_that_declares_too_little_is_rejected() -> None:
 
 def test_the_door_refuses_a_claim_that_the_profile_does_not_give() -> None:
     found = run_optimised("""
-        from discreet import Laplace, Ledger, PureDP, Sensitivity, release
+        from discreet import Ledger, PureDP, release
+        from discreet.core.sensitivity import Sensitivity
+        from discreet.mechanisms import Laplace
         from discreet.core.sensitivity import Exact
         from discreet.core.errors import DiscreetError
 
@@ -65,7 +71,9 @@ def test_the_door_refuses_a_claim_that_the_profile_does_not_give() -> None:
 
 def test_a_ledger_refuses_to_overspend() -> None:
     found = run_optimised("""
-        from discreet import Laplace, Ledger, PureDP, Sensitivity, release
+        from discreet import Ledger, PureDP, release
+        from discreet.core.sensitivity import Sensitivity
+        from discreet.mechanisms import Laplace
         from discreet.core.sensitivity import Exact
         from discreet.core.errors import InsufficientBudget
 

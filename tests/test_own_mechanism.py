@@ -11,23 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.special import expit, logit
 
-from discreet import (
-    ContingencyTable,
-    MonteCarlo,
-    NoisyAverage,
-    PureDP,
-    Sensitivity,
-    goodness_of_fit,
-    homogeneity,
-    independence,
-    release,
-)
+from discreet import PureDP, release
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats, Truth, float_truth, generator, plain
 from discreet.core.protection import Neighbours
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference import MonteCarlo, goodness_of_fit, homogeneity, independence
 from discreet.inference.noise import NoiseSum, excess_kurtosis, moves_with_truth
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
+from discreet.questions import ContingencyTable, NoisyAverage
 from discreet.questions.moments import BernsteinMoments
 
 REPEATS = 2000

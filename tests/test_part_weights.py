@@ -13,9 +13,7 @@ from discreet import (
     ApproxDP,
     Bounds,
     Contribution,
-    Gaussian,
     GaussianDP,
-    Laplace,
     Ledger,
     Neighbours,
     PrivacyUnit,
@@ -28,6 +26,7 @@ from discreet import (
 )
 from discreet.core.errors import DiscreetError
 from discreet.core.schema import in_parts
+from discreet.mechanisms import Gaussian, Laplace
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.moments import BernsteinMoments, part_weights, weighed_sensitivity

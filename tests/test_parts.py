@@ -16,9 +16,7 @@ from discreet import (
     Categories,
     Contribution,
     Feature,
-    Gaussian,
     GaussianDP,
-    Laplace,
     Ledger,
     Neighbours,
     PrivacyUnit,
@@ -30,6 +28,7 @@ from discreet import (
 )
 from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.schema import in_parts
+from discreet.mechanisms import Gaussian, Laplace
 from discreet.questions.clusters.lloyd import NoisyAverage
 from discreet.questions.grouped import Grouped
 from discreet.questions.mean import MeanQuestion

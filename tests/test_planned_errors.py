@@ -11,20 +11,10 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from discreet import (
-    Bounds,
-    Categories,
-    Neighbours,
-    PureDP,
-    Schema,
-    Session,
-    ZeroConcentratedDP,
-    compare_means,
-    plan_comparison,
-    release,
-)
+from discreet import Bounds, Categories, Neighbours, PureDP, Schema, Session, ZeroConcentratedDP, release
 from discreet.inference.moments import moment_weights
 from discreet.papers.comparisons import Sample, checked_noise_aware, zero_inflated
+from discreet.questions import compare_means, plan_comparison
 from discreet.questions.clusters import DPLloyd
 from discreet.questions.comparison.methods import Spending
 from discreet.questions.count import CountQuestion

@@ -14,35 +14,10 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from coverage import STUDY
-from discreet import (
-    ApproxDP,
-    BoundaryInflatedLaplace,
-    BoundedLaplace,
-    Bounds,
-    Covariance,
-    CovarianceMatrix,
-    DoubleSanitization,
-    Gaussian,
-    Laplace,
-    Ledger,
-    Mean,
-    MultipleSynthesis,
-    Neighbours,
-    NoiseAware,
-    PooledCovariance,
-    PooledVariance,
-    Proportion,
-    ProportionVector,
-    PureDP,
-    Schema,
-    Sensitivity,
-    Session,
-    StandardDeviation,
-    SumAndCount,
-    Variance,
-    release,
-)
+from discreet import ApproxDP, Bounds, Ledger, Neighbours, PureDP, Schema, Session, release
 from discreet.core.errors import InvalidParameter
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference import DoubleSanitization, MultipleSynthesis, NoiseAware
 from discreet.inference.moments import (
     BetaMean,
     Binomial,
@@ -52,8 +27,21 @@ from discreet.inference.moments import (
     debiased,
     largest_fourth,
 )
+from discreet.mechanisms import BoundaryInflatedLaplace, BoundedLaplace, Gaussian, Laplace
 from discreet.mechanisms.bounded.covariance import BoundedCovariance
 from discreet.mechanisms.bounded.proportions import BoundedProportions
+from discreet.questions import (
+    Covariance,
+    CovarianceMatrix,
+    Mean,
+    PooledCovariance,
+    PooledVariance,
+    Proportion,
+    ProportionVector,
+    StandardDeviation,
+    SumAndCount,
+    Variance,
+)
 from discreet.questions.covariance_matrix import MeansAndCovariances
 
 REPLACE = Neighbours.REPLACE_ONE

@@ -4,17 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet import (
-    Bounds,
-    Categories,
-    Ledger,
-    OutlierSuppression,
-    PoissonSample,
-    PureDP,
-    Schema,
-    Session,
-)
+from discreet import Bounds, Categories, Ledger, PureDP, Schema, Session
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.mechanisms import OutlierSuppression, PoissonSample
 from discreet.mechanisms.omission.step import AbsoluteDistance
 
 ONE = PureDP(1.0)

@@ -11,7 +11,6 @@ from discreet import (
     Categories,
     Formula,
     Ledger,
-    PoissonSample,
     PrivacyUnit,
     PrivateBounds,
     PrivateLimit,
@@ -21,6 +20,7 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter
 from discreet.core.ledger import Approvals
+from discreet.mechanisms import PoissonSample
 from discreet.plans.job import Job
 from discreet.plans.review import approve_plan
 from discreet.questions.histogram import HistogramQuestion

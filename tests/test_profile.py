@@ -18,11 +18,8 @@ from discreet import (
     Categories,
     Contribution,
     Formula,
-    Gaussian,
     GaussianDP,
-    Laplace,
     Neighbours,
-    PoissonSample,
     PrivacyUnit,
     PrivateBounds,
     PrivateLabels,
@@ -31,10 +28,11 @@ from discreet import (
     Schema,
     Session,
     ZeroConcentratedDP,
-    schema_from_dict,
 )
 from discreet.cli.main import main
 from discreet.core.errors import InsufficientBudget, InvalidParameter, SourceError
+from discreet.mechanisms import Gaussian, Laplace, PoissonSample
+from discreet.plans.declarations import schema_from_dict
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.profile import plan_profile, run_profile

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet
-from discreet import Exact, Laplace, Ledger, PureDP, Release, Sensitivity, release
+from discreet import Ledger, PureDP, Release, release
 from discreet.cli.main import main
 from discreet.core.errors import PlanFileError
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Laplace
 from discreet.plans.job import Job
 from discreet.publish.export import as_workbook, export, read_facts
 from discreet.publish.report import findings, grids, methods_markdown, methods_page

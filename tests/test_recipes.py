@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import Categories, Laplace, Ledger, Neighbours, PureDP, Release, Schema, Sensitivity, Session, questions
+from discreet import Categories, Ledger, Neighbours, PureDP, Release, Schema, Session, questions
 from discreet import release as publish
 from discreet.audit.attack_plan import pipelines
 from discreet.core.guarantee import Guarantee
 from discreet.core.rows.source import open_source
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Laplace
 from discreet.plans.job import Job
 from discreet.plans.skeleton import skeleton
 from discreet.questions.bounded import BoundedStatistic, Domain

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from discreet import Laplace
 from discreet.core.errors import InvalidParameter
+from discreet.mechanisms import Laplace
 from discreet.mechanisms.mechanism import Registry, mechanism_from_dict
 from tests.processes import output
 

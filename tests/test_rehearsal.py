@@ -18,14 +18,16 @@ from discreet import (
     Scenario,
     Schema,
     Session,
-    compare_means,
-)  # fmt: skip
+)
 from discreet.core.columns import Bands, Dates
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.core.protection import Neighbours
 from discreet.plans.declarations import Formula
 from discreet.plans.job import Job
-from discreet.questions import asked
+from discreet.questions import (
+    asked,
+    compare_means,  # fmt: skip
+)
 
 from .test_every_question import ASKED, SCHEMA, guarantee
 

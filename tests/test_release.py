@@ -7,21 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet import (
-    ApproxDP,
-    Exact,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    Ledger,
-    Neighbours,
-    PureDP,
-    Release,
-    Sensitivity,
-    ZeroConcentratedDP,
-    plan,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Ledger, Neighbours, PureDP, Release, ZeroConcentratedDP, plan, release
 from discreet.core.errors import (
     InsufficientBudget,
     InvalidParameter,
@@ -31,6 +17,8 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.protection import Protection, Unit
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Gaussian, Laplace
 
 UNIT = Sensitivity(l1=1.0)
 SECRET = 987654.25

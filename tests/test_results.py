@@ -17,28 +17,16 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import (
-    ApproxDP,
-    BoundedLaplace,
-    ContingencyTable,
-    Count,
-    Interval,
-    Laplace,
-    Ledger,
-    Mean,
-    Neighbours,
-    PureDP,
-    Sensitivity,
-    best_table_mechanism,
-    goodness_of_fit,
-    plan,
-    release,
-)
+from discreet import ApproxDP, Interval, Ledger, Neighbours, PureDP, plan, release
 from discreet.audit.exact_losses import audit_exactly
 from discreet.audit.report import Audit, AuditReport
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference import goodness_of_fit
+from discreet.mechanisms import BoundedLaplace, Laplace
 from discreet.papers.gallery import GalleryResult
 from discreet.papers.study import StudyResult
 from discreet.plans.advice import advise
+from discreet.questions import ContingencyTable, Count, Mean, best_table_mechanism
 from discreet.results.display import Result
 from discreet.results.frames import Tidy
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from discreet import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import noisy_argmax
 from discreet.core.noise.sampler import GumbelFamily, LaplaceFamily
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from discreet.mechanisms.choices.selection import RangeProfile
 from discreet.mechanisms.mechanism import mechanism_from_dict
 from tests.chosen_entropy import ChosenEntropy

@@ -20,10 +20,9 @@ from discreet import (
     Schema,
     Session,
     ZeroConcentratedDP,
-    goodness_of_fit,
-    independence,
 )
 from discreet.core.errors import DiscreetError, InsufficientBudget
+from discreet.inference import goodness_of_fit, independence
 from discreet.questions.count import CountQuestion
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.histogram import HistogramQuestion

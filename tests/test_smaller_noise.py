@@ -4,18 +4,9 @@ import math
 
 import pytest
 
-from discreet import (
-    ApproxDP,
-    Bounds,
-    Categories,
-    Gaussian,
-    GaussianDP,
-    Laplace,
-    PureDP,
-    Schema,
-    Sensitivity,
-    ZeroConcentratedDP,
-)
+from discreet import ApproxDP, Bounds, Categories, GaussianDP, PureDP, Schema, ZeroConcentratedDP
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Gaussian, Laplace
 from discreet.mechanisms.additive import additive_noise
 from discreet.plans.planner import Planner
 

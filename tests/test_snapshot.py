@@ -18,18 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import (
-    Bounds,
-    Categories,
-    Contribution,
-    Feature,
-    Ledger,
-    Neighbours,
-    PrivacyUnit,
-    PureDP,
-    Schema,
-    Session,
-)
+from discreet import Bounds, Categories, Contribution, Feature, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.errors import ReleaseFailed, SourceError
 from discreet.core.rows import Selected, engines, histograms, keep, take, totals
 from discreet.core.rows.engines import remove_directory, spill_directory

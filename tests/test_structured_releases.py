@@ -7,22 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from discreet import (
-    ApproxDP,
-    BoundedCovariance,
-    BoundedLaplace,
-    BoundedProportions,
-    Exact,
-    GaussianDP,
-    Ledger,
-    PureDP,
-    Sensitivity,
-    TiedPair,
-    ZeroConcentratedDP,
-    plan,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Ledger, PureDP, ZeroConcentratedDP, plan, release
 from discreet.core.errors import DiscreetError, InvalidParameter
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import BoundedCovariance, BoundedLaplace, BoundedProportions, TiedPair
 from discreet.mechanisms.bounded.covariance import nearest_covariance
 from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from discreet.mechanisms.bounded.proportions import HistogramTree

@@ -5,19 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from discreet import (
-    Clipped,
-    ContingencyTable,
-    Gaussian,
-    Geometric,
-    JamesSteinGaussian,
-    Laplace,
-    MonteCarlo,
-    Neighbours,
-    RankDeficientGaussian,
-    release,
-)
+from discreet import Neighbours, release
 from discreet.core.errors import InvalidParameter
+from discreet.inference import MonteCarlo
+from discreet.mechanisms import Clipped, Gaussian, Geometric, JamesSteinGaussian, Laplace, RankDeficientGaussian
+from discreet.questions import ContingencyTable
 
 TABLE = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "perhaps", "yes"]})
 TWO = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "yes"]})

@@ -11,27 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from discreet import (
-    ApproxDP,
-    Clipped,
-    ContingencyTable,
-    Gaussian,
-    GaussianDP,
-    JamesSteinGaussian,
-    Laplace,
-    Ledger,
-    Neighbours,
-    PureDP,
-    RankDeficientGaussian,
-    Sensitivity,
-    ZeroConcentratedDP,
-    best_table_mechanism,
-    release,
-)
+from discreet import ApproxDP, GaussianDP, Ledger, Neighbours, PureDP, ZeroConcentratedDP, release
 from discreet.core.errors import InvalidParameter, NoConversion
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Clipped, Gaussian, JamesSteinGaussian, Laplace, RankDeficientGaussian
 from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.mechanisms.tables.james_stein import from_helmert, james_stein_risk, shrunk, target, to_helmert, trend
 from discreet.mechanisms.tables.post_processed import exact_total, onto_simplex, onto_total, rounded
+from discreet.questions import ContingencyTable, best_table_mechanism
 from discreet.testing import check_calibration
 
 TABLE = Sensitivity(moves=(1, 1))

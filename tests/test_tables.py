@@ -9,8 +9,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from discreet import Bins, ContingencyTable, Exact, Neighbours, RankDeficientGaussian, Release, release
+from discreet import Bins, Neighbours, Release, release
 from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.sensitivity import Exact
+from discreet.mechanisms import RankDeficientGaussian
+from discreet.questions import ContingencyTable
 from discreet.results.release import statistic_from_dict
 from tests.processes import output
 

@@ -13,7 +13,6 @@ from discreet import (
     Categories,
     Contribution,
     GaussianDP,
-    Laplace,
     Ledger,
     Neighbours,
     PrivacyUnit,
@@ -27,6 +26,7 @@ from discreet.core.rows import Selected, coarsening, take, totals
 from discreet.core.rows.source import open_source
 from discreet.core.schema import in_parts
 from discreet.inference.moments import PairMoments, marginal
+from discreet.mechanisms import Laplace
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -12,21 +12,19 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
-    Count,
     GaussianDP,
     Interval,
-    Laplace,
     Neighbours,
-    NoisyAverage,
     PrivacyUnit,
     PureDP,
     Schema,
-    Sensitivity,
     Session,
-    compare_arms,
     release,
 )
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Laplace
+from discreet.questions import Count, NoisyAverage, compare_arms
 from discreet.results.frames import COLUMNS, NUMBERS, Tidy, tidy_rows
 from discreet.results.plan import plan
 from tests.test_every_question import ASKED, SCHEMA, budget, guarantee, rows

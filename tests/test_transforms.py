@@ -27,12 +27,12 @@ from discreet import (
     PureDP,
     Schema,
     Session,
-    schema_from_dict,
-)  # fmt: skip
+)
 from discreet.core.errors import DiscreetError, InvalidParameter, PlanFileError, SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.source import open_source
+from discreet.plans.declarations import schema_from_dict  # fmt: skip
 from discreet.plans.job import Job
 from discreet.questions.comparison.many import ArmsQuestion
 from discreet.questions.comparison.question import ComparisonQuestion

@@ -7,28 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet import (
-    ApproxDP,
-    Categories,
-    DiscreteGaussian,
-    Exact,
-    Gaussian,
-    GaussianDP,
-    Geometric,
-    Laplace,
-    Neighbours,
-    Proportion,
-    PureDP,
-    Schema,
-    Sensitivity,
-    Session,
-    WholeShare,
-    ZeroConcentratedDP,
-    release,
-)
+from discreet import ApproxDP, Categories, GaussianDP, Neighbours, PureDP, Schema, Session, ZeroConcentratedDP, release
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.numbers import not_below
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, WholeShare
 from discreet.mechanisms.whole_share import WholeShareLaw, share_noise
+from discreet.questions import Proportion
 from discreet.testing import check_calibration, check_mechanism
 
 

@@ -13,27 +13,24 @@ import pyarrow
 import probing
 from discreet import (
     ApproxDP,
-    BoundedLaplace,
     Bounds,
     Categories,
     Contribution,
-    Gaussian,
     GaussianDP,
-    Laplace,
     Ledger,
-    PermuteAndFlip,
     PrivacyUnit,
     PrivateLabels,
     PureDP,
     Related,
     Schema,
-    Sensitivity,
     Session,
     ZeroConcentratedDP,
     __version__,
-    compare_means,
     compose,
 )
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import BoundedLaplace, Gaussian, Laplace, PermuteAndFlip
+from discreet.questions import compare_means
 from discreet.questions.clusters import DPLloyd
 from discreet.questions.naive_bayes import GaussianNaiveBayes
 from probing import absent, no, number, refused, yes
@@ -285,7 +282,9 @@ def outliving():
     """A process spends half and is killed; another finds the other half."""
     program = """
 import os, signal, sys
-from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+from discreet import Ledger, PureDP, release
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms import Laplace
 one = Sensitivity(l1=1.0)
 ledger = Ledger(sys.argv[1], budget=PureDP(1.0))
 release(Exact(1000, one), Laplace.calibrate(PureDP(0.5), one), ledger=ledger)

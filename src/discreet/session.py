@@ -404,7 +404,8 @@ class Session(Questions):
         Examples
         --------
         >>> import pyarrow
-        >>> from discreet import Categories, PoissonSample, PureDP, Schema, Session
+        >>> from discreet import Categories, PureDP, Schema, Session
+        >>> from discreet.mechanisms import PoissonSample
         >>> rows = pyarrow.table({"arm": ["A", "B"] * 5000})
         >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
         >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))

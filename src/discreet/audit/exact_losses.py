@@ -79,7 +79,8 @@ def audit_exactly(mechanism: Mechanism, sensitivity: Sensitivity, *, truths: Seq
 
     Examples
     --------
-    >>> from discreet import Laplace, Sensitivity
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> audit = audit_exactly(Laplace(1.0), Sensitivity(l1=1.0))
     >>> audit.passed, round(audit.reached, 3)
     (True, 1.0)
@@ -102,7 +103,8 @@ def audit_laws(claim: Claim, pairs: Iterable[Sequence[tuple[Law, Law]]]) -> Audi
 
     Examples
     --------
-    >>> from discreet import Laplace, PureDP
+    >>> from discreet import PureDP
+    >>> from discreet.mechanisms import Laplace
     >>> one = Laplace(2.0).law(0.0), Laplace(2.0).law(1.0)
     >>> round(audit_laws(PureDP(1.0), [[one, one]]).reached, 3)
     1.0

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 import discreet as d
+import discreet.inference as i
+import discreet.mechanisms as m
+import discreet.questions as q
 from discreet.audit.release_pipelines import statistics
 from discreet.audit.report import Audit
 from discreet.audit.session_pipelines import RECORDS, ROWS, every_question, table_of
@@ -18,9 +21,12 @@ from discreet.core.errors import DiscreetError, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Protection
 from discreet.core.schema import Schema
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.composition import compose
 from discreet.mechanisms.omission.amplification import outlier_suppression, poisson_sampling
 from discreet.mechanisms.omission.step import AbsoluteDistance
+from discreet.plans.declarations import schema_from_dict
+from discreet.publish.compare_laws import compare_laws
 from discreet.questions.clusters import DPLloyd, KMedian
 
 __all__ = ["HOSTILE", "audit_hostile", "hostile_calls", "hostile_questions"]
@@ -39,8 +45,8 @@ def _guarantees() -> dict[str, Call]:
         "PureDP": (d.PureDP, {"epsilon": 1.0}), "ApproxDP": (d.ApproxDP, {"epsilon": 1.0, "delta": 1e-6}),
         "ZeroConcentratedDP": (d.ZeroConcentratedDP, {"rho": 0.5}), "GaussianDP": (d.GaussianDP, {"mu": 1.0}),
         "delta_at": (d.GaussianDP(1.0).delta_at, {"epsilon": 1.0}), "epsilon_at": (d.GaussianDP(1.0).epsilon_at,
-        {"delta": 0.1}), "Sensitivity": (d.Sensitivity, {"l1": 2.0, "l2": 1.0, "dimension": 3}),
-        "Sensitivity of moves": (d.Sensitivity, {"moves": (1.0,)}), "Sensitivity of coordinates": (d.Sensitivity,
+        {"delta": 0.1}), "Sensitivity": (Sensitivity, {"l1": 2.0, "l2": 1.0, "dimension": 3}),
+        "Sensitivity of moves": (Sensitivity, {"moves": (1.0,)}), "Sensitivity of coordinates": (Sensitivity,
         {"coordinates": (1.0, 2.0)}), "poisson_sampling": (poisson_sampling, {"guarantee": d.PureDP(1.0),
         "rate": 0.5}), "outlier_suppression": (outlier_suppression, {"guarantee": d.PureDP(1.0), "m": 0.2, "M": 0.5}),
     }  # fmt: skip
@@ -57,16 +63,16 @@ def _mechanisms() -> dict[str, Call]:
     """Each made with its own settings, calibrated, and drawn from."""
     one, pair = d.PureDP(1.0), ((0, 1), (0, 1))
     mechanisms: list[tuple[Any, Any]] = [
-        (d.Laplace(1.0, 1.0), 0.0), (d.Geometric(1.0), 0), (d.Gaussian(1.0, 1.0), 0.0),
-        (d.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]), (d.DiscreteGaussian(1.0), 0),
-        (d.WholeShare(d.Geometric(1.0), 10), 0.5), (d.GeneralizedGaussian(1.0), 0.0),
-        (d.BoundedLaplace(scale=1.0, bounds=(0, 1)), 0.5), (d.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
-        (d.ExponentialMechanism(1.0), [0, 1]), (d.PermuteAndFlip(1.0), [0, 1]), (d.ReportNoisyMax(1.0), [0, 1]),
-        (d.OptimalSelection(epsilon=1.0, delta=0.01), [1, 5]), (d.GaussianThreshold(scale=2.0, threshold=9.0), [1, 5]),
-        (d.BoundedCovariance(budget=one, changes=(0.1,) * 3, variance_bounds=pair), [0.1, 0.2, 0.1]),
-        (d.TiedPair(scale=0.1, bounds=pair, total=1.0), [0.4, 0.6]), (d.Clipped(mechanism=d.Laplace(1.0)), [3, 4]),
-        (d.BoundedProportions(scale=0.1, categories=2), [0.4, 0.6]),
-        (d.RankDeficientGaussian(scale=1.0, total=5), [3, 4]), (d.JamesSteinGaussian(scale=1.0), [3, 4, 5]),
+        (m.Laplace(1.0, 1.0), 0.0), (m.Geometric(1.0), 0), (m.Gaussian(1.0, 1.0), 0.0),
+        (m.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]), (m.DiscreteGaussian(1.0), 0),
+        (m.WholeShare(m.Geometric(1.0), 10), 0.5), (m.GeneralizedGaussian(1.0), 0.0),
+        (m.BoundedLaplace(scale=1.0, bounds=(0, 1)), 0.5), (m.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
+        (m.ExponentialMechanism(1.0), [0, 1]), (m.PermuteAndFlip(1.0), [0, 1]), (m.ReportNoisyMax(1.0), [0, 1]),
+        (m.OptimalSelection(epsilon=1.0, delta=0.01), [1, 5]), (m.GaussianThreshold(scale=2.0, threshold=9.0), [1, 5]),
+        (m.BoundedCovariance(budget=one, changes=(0.1,) * 3, variance_bounds=pair), [0.1, 0.2, 0.1]),
+        (m.TiedPair(scale=0.1, bounds=pair, total=1.0), [0.4, 0.6]), (m.Clipped(mechanism=m.Laplace(1.0)), [3, 4]),
+        (m.BoundedProportions(scale=0.1, categories=2), [0.4, 0.6]),
+        (m.RankDeficientGaussian(scale=1.0, total=5), [3, 4]), (m.JamesSteinGaussian(scale=1.0), [3, 4, 5]),
     ]  # fmt: skip
     points: dict[str, Any] = {"lowest": 0, "highest": 4, "grid": 1.0, "groups": 1}
     shares: dict[str, Any] = {"first": 0.3, "second": 0.7, "shares": ((0.5, 0.5),), "miss": 0.05}
@@ -74,18 +80,18 @@ def _mechanisms() -> dict[str, Call]:
         "PrivateLabels": (d.PrivateLabels, {}),
         "PrivateBounds": (d.PrivateBounds, {"low": 0, "high": 9, "grid": 1, "proportion": 0.95, "epsilon": 0.1}),
         "PrivateLimit": (d.PrivateLimit, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
-        "QuantileChoice": (d.QuantileChoice, {"factor": 1.0, "probabilities": (0.5,), **points}),
-        "QuantileInterval": (d.QuantileInterval, {**shares, **points}),
+        "QuantileChoice": (m.QuantileChoice, {"factor": 1.0, "probabilities": (0.5,), **points}),
+        "QuantileInterval": (m.QuantileInterval, {**shares, **points}),
     }
     for mechanism, truth in mechanisms:
         name = type(mechanism).__name__
         calls |= {name: (type(mechanism), _own(mechanism)), f"{name}.draw": (mechanism.draw, {"truth": truth})}
-    unit, each = d.Sensitivity(l1=1.0), d.Sensitivity(linf=1.0, dimension=3)
+    unit, each = Sensitivity(l1=1.0), Sensitivity(linf=1.0, dimension=3)
     normal, concentrated = d.GaussianDP(1.0), d.ZeroConcentratedDP(0.5)
     calibrated: tuple[tuple[Any, Any, Any, dict[str, Any]], ...] = (
-        (d.Laplace, normal, unit, {}), (d.Geometric, normal, unit, {}), (d.Gaussian, normal, unit, {}),
-        (d.DiscreteGaussian, concentrated, unit, {}), (d.BoxNoise, one, each, {}),
-        (d.BoundedLaplace, one, unit, {"bounds": (0, 2)}),
+        (m.Laplace, normal, unit, {}), (m.Geometric, normal, unit, {}), (m.Gaussian, normal, unit, {}),
+        (m.DiscreteGaussian, concentrated, unit, {}), (m.BoxNoise, one, each, {}),
+        (m.BoundedLaplace, one, unit, {"bounds": (0, 2)}),
     )  # fmt: skip
     for kind, guarantee, sensitivity, more in calibrated:
         given = {"guarantee": guarantee, "sensitivity": sensitivity, **more}
@@ -96,13 +102,13 @@ def _mechanisms() -> dict[str, Call]:
 def _statistics() -> dict[str, Call]:
     """Each made with its own settings, and measured."""
     chosen: list[tuple[Any, Any, Any]] = [
-        (d.Mode(categories=("a", "b")), ["a", "b"], _as_it_is),
-        (d.Quantiles(probabilities=0.5, bounds=d.Bounds(0, 1, grid=0.5)), [0.0, 1.0, 0.5], _as_it_is),
+        (q.Mode(categories=("a", "b")), ["a", "b"], _as_it_is),
+        (q.Quantiles(probabilities=0.5, bounds=d.Bounds(0, 1, grid=0.5)), [0.0, 1.0, 0.5], _as_it_is),
     ]
     calls: dict[str, Call] = {}
     for statistic, records, prepare in (*statistics(d.Neighbours.REPLACE_ONE), *chosen):
         name, data = type(statistic).__name__, {"data": prepare(records), "neighbours": d.Neighbours.REPLACE_ONE}
-        if name in d.__all__:
+        if name in q.__all__:
             calls |= {name: (type(statistic), _own(statistic, False)), f"{name}.exact": (statistic.exact, data)}
     return calls
 
@@ -112,7 +118,7 @@ def _as_it_is(rows: Any) -> Any:
 
 
 def _functions() -> dict[str, Call]:
-    exact, one = d.Exact(1.0, d.Sensitivity(l1=1.0)), d.PureDP(1.0)
+    exact, one = Exact(1.0, Sensitivity(l1=1.0)), d.PureDP(1.0)
 
     def released(exact: Any, mechanism: Any, guarantee: Any, rng: Any) -> Any:
         return d.release(exact, mechanism, guarantee=guarantee, rng=rng)
@@ -121,12 +127,12 @@ def _functions() -> dict[str, Call]:
         return d.Ledger(":memory:", budget)
 
     return {
-        "Exact": (d.Exact, {"value": 1.0, "sensitivity": d.Sensitivity(l1=1.0), "protection": Protection()}),
-        "release": (released, {"exact": exact, "mechanism": d.Laplace(1.0), "guarantee": one, "rng": 1}),
-        "plan": (d.plan, {"sensitivity": d.Sensitivity(l1=1.0), "mechanism": d.Laplace(1.0)}),
+        "Exact": (Exact, {"value": 1.0, "sensitivity": Sensitivity(l1=1.0), "protection": Protection()}),
+        "release": (released, {"exact": exact, "mechanism": m.Laplace(1.0), "guarantee": one, "rng": 1}),
+        "plan": (d.plan, {"sensitivity": Sensitivity(l1=1.0), "mechanism": m.Laplace(1.0)}),
         "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
         "Ledger": (ledger, {"budget": one}),
-        "PoissonSample": (d.PoissonSample, {"rate": 0.5}),
+        "PoissonSample": (m.PoissonSample, {"rate": 0.5}),
         "Scenario": (d.Scenario, {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, spread=1)}}),
         "ExpectedNumbers": (d.ExpectedNumbers, {"mean": 1.0, "spread": 1.0, "at_low": 0.1}),
         "ExpectedLabels": (d.ExpectedLabels, {"shares": (0.5, 0.5), "by": None}),
@@ -140,13 +146,13 @@ def _functions() -> dict[str, Call]:
             d.Feature,
             {"of": "x", "take": "mean", "low": 0, "high": 1, "grid": 0.5, "nulls": "drop", "order": None},
         ),
-        "schema_from_dict": (d.schema_from_dict, {"data": {"columns": {"x": {"low": 0, "high": 1}}}}),
+        "schema_from_dict": (schema_from_dict, {"data": {"columns": {"x": {"low": 0, "high": 1}}}}),
         "compare_laws": (
-            d.compare_laws,
+            compare_laws,
             {
-                "mechanisms": [d.Laplace],
+                "mechanisms": [m.Laplace],
                 "guarantee": d.PureDP(1.0),
-                "sensitivity": d.Sensitivity(l1=1.0),
+                "sensitivity": Sensitivity(l1=1.0),
                 "bounds": (0.0, 1.0),
                 "truths": (0.5,),
                 "epsilons": (1.0,),
@@ -156,16 +162,16 @@ def _functions() -> dict[str, Call]:
         "PrivacyUnit": (d.PrivacyUnit, {"column": "id", "contribution": d.Contribution(rows=1), "nulls": "drop"}),
         "Schema": (d.Schema, {"columns": {"x": d.Bounds(0, 1, grid=0.5)}, "unit": d.PrivacyUnit(), "size": None}),
         "Bins": (d.Bins, {"edges": (0, 1, 2)}),
-        "OutlierSuppression": (d.OutlierSuppression, {"m": 0.4, "M": 0.5, "distance": AbsoluteDistance((0, 1))}),
-        "compose_curves": (d.compose_curves, {"profiles": [d.Laplace(1.0).profile(d.Sensitivity(l1=1.0))] * 2}),
+        "OutlierSuppression": (m.OutlierSuppression, {"m": 0.4, "M": 0.5, "distance": AbsoluteDistance((0, 1))}),
+        "compose_curves": (m.compose_curves, {"profiles": [m.Laplace(1.0).profile(Sensitivity(l1=1.0))] * 2}),
         "hierarchy": (
-            d.hierarchy,
+            q.hierarchy,
             {"column": "district", "within": "region", "groups": {"north": ["n1", "n2"], "south": ["s1"]}},
         ),
-        "all_margins": (d.all_margins, {"columns": ("region", "age"), "up_to": 1}),
+        "all_margins": (q.all_margins, {"columns": ("region", "age"), "up_to": 1}),
         "best_table_mechanism": (
-            d.best_table_mechanism,
-            {"guarantee": d.GaussianDP(1.0), "table": d.ContingencyTable({"c": ["a", "b", "c"]}), "n": None},
+            q.best_table_mechanism,
+            {"guarantee": d.GaussianDP(1.0), "table": q.ContingencyTable({"c": ["a", "b", "c"]}), "n": None},
         ),
     }
 
@@ -199,7 +205,7 @@ def audit_hostile(
 
     Examples
     --------
-    >>> from discreet import Laplace
+    >>> from discreet.mechanisms import Laplace
     >>> audit_hostile({"Laplace": (Laplace, {"scale": 1.0})}).passed
     True
     """
@@ -298,7 +304,7 @@ def _session() -> dict[str, Call]:
     return {
         **calls,
         "Session.rehearsing": (_paid(_question("rehearsing")), {"scenario": d.Scenario(rows=9), "repeats": 2}),
-        "Session.omitting": (_paid(_question("omitting")), {"step": d.PoissonSample(0.5)}),
+        "Session.omitting": (_paid(_question("omitting")), {"step": m.PoissonSample(0.5)}),
         "Session.declaring": (_paid(_question("declaring")), {"arm": d.Categories(["A", "B"])}),
     }
 
@@ -319,8 +325,8 @@ def _fits() -> dict[str, Call]:
     points, box = [[0.0, 1.0], [1.0, 0.0], [0.2, 0.1]], ((0, 1), (0, 1))
 
     def bayes(ledger: Any, X: Any, y: Any, guarantee: Any, bounds: Any, classes: Any, weights: Any) -> Any:
-        model = d.GaussianNaiveBayes(
-            guarantee=guarantee, bounds=bounds, classes=classes, weights=weights, variance_mechanism=d.BoundedLaplace
+        model = q.GaussianNaiveBayes(
+            guarantee=guarantee, bounds=bounds, classes=classes, weights=weights, variance_mechanism=m.BoundedLaplace
         )
         return model.fit(X, y, ledger=ledger).theta_
 
@@ -349,50 +355,50 @@ def _comparisons() -> dict[str, Call]:
     first, second = [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]
     own = {"method": "direct", "unit": ROW, "spread": None, "partition_labels": None}
     return {
-        "compare_means": (_paid(d.compare_means), {"treatment": first, "control": second, **own, **shared}),
+        "compare_means": (_paid(q.compare_means), {"treatment": first, "control": second, **own, **shared}),
         "compare_arms": (
-            _paid(d.compare_arms), {"columns": {"a": first, "b": second}, "method": "direct", "unit": ROW, **shared},
+            _paid(q.compare_arms), {"columns": {"a": first, "b": second}, "method": "direct", "unit": ROW, **shared},
         ),
         "plan_comparison": (
-            d.plan_comparison, {"units": (1000, 1000), "spread": 0.1, "power": 0.8, "level": 0.95, **shared},
+            q.plan_comparison, {"units": (1000, 1000), "spread": 0.1, "power": 0.8, "level": 0.95, **shared},
         ),
     }  # fmt: skip
 
 
 def _conclusions() -> dict[str, Call]:
     """What is concluded from releases, which costs nothing and reads no data."""
-    table = d.ContingencyTable({"arm": ["a", "b", "c"]})
-    cross = d.ContingencyTable({"arm": ["a", "b"], "half": ["l", "r"]})
-    simulated: dict[str, Any] = {"mechanism": d.Laplace(1.0), "rng": 1}
+    table = q.ContingencyTable({"arm": ["a", "b", "c"]})
+    cross = q.ContingencyTable({"arm": ["a", "b"], "half": ["l", "r"]})
+    simulated: dict[str, Any] = {"mechanism": m.Laplace(1.0), "rng": 1}
     replaced = d.Neighbours.REPLACE_ONE
     cells = d.release(table.exact({"arm": ["a", "b", "c", "a"] * 9}, neighbours=replaced), **simulated)
     square = d.release(
         cross.exact({"arm": ["a", "b"] * 18, "half": ["l", "r", "r"] * 12}, neighbours=replaced), **simulated
     )
-    mean = d.release(d.Mean(bounds=(0, 1)).exact([0.2, 0.9, 0.5] * 9, neighbours=replaced), d.Laplace(0.1), rng=1)
+    mean = d.release(q.Mean(bounds=(0, 1)).exact([0.2, 0.9, 0.5] * 9, neighbours=replaced), m.Laplace(0.1), rng=1)
 
     def synthesis(ledger: Any, m: Any, exact: Any, mechanism: Any, guarantee: Any) -> Any:
-        return d.MultipleSynthesis(m=m).release(exact, mechanism, guarantee, ledger=ledger)
+        return i.MultipleSynthesis(m=m).release(exact, mechanism, guarantee, ledger=ledger)
 
-    exact = d.Exact(1.0, d.Sensitivity(l1=1.0))
+    exact = Exact(1.0, Sensitivity(l1=1.0))
     kinds = {"null": None, "statistic": None}
     return {
-        "goodness_of_fit": (d.goodness_of_fit, {"release": cells, "probabilities": [0.2, 0.3, 0.5], **kinds}),
-        "homogeneity": (d.homogeneity, {"releases": [cells, cells], **kinds}),
-        "independence": (d.independence, {"release": square, **kinds}),
-        "MonteCarlo": (d.MonteCarlo, {"n_resamples": 99, "rng": 1, "as_published": False}),
+        "goodness_of_fit": (i.goodness_of_fit, {"release": cells, "probabilities": [0.2, 0.3, 0.5], **kinds}),
+        "homogeneity": (i.homogeneity, {"releases": [cells, cells], **kinds}),
+        "independence": (i.independence, {"release": square, **kinds}),
+        "MonteCarlo": (i.MonteCarlo, {"n_resamples": 99, "rng": 1, "as_published": False}),
         "Release.noise_interval": (mean.noise_interval, {"level": 0.95}),
         "Release.from_dict": (d.Release.from_dict, {"data": mean.to_dict()}),
         "Release.from_json": (d.Release.from_json, {"text": mean.to_json()}),
         "PublicSizeRelease.population_interval": (mean.population_interval, {"level": 0.95}),
         "MultipleSynthesis.release": (
-            _paid(synthesis), {"m": 2, "exact": exact, "mechanism": d.Laplace, "guarantee": ONE},
+            _paid(synthesis), {"m": 2, "exact": exact, "mechanism": m.Laplace, "guarantee": ONE},
         ),
         "MultipleSynthesis.combine": (
-            d.MultipleSynthesis(m=2).combine, {"estimates": [1.0, 2.0], "variances": [0.5, 0.5]},
+            i.MultipleSynthesis(m=2).combine, {"estimates": [1.0, 2.0], "variances": [0.5, 0.5]},
         ),
         "DoubleSanitization.combine": (
-            d.DoubleSanitization(m=9).combine,
-            {"value": 1.0, "mechanism": d.Laplace(1.0), "sampling_variance": 0.5, "rng": 1},
+            i.DoubleSanitization(m=9).combine,
+            {"value": 1.0, "mechanism": m.Laplace(1.0), "sampling_variance": 0.5, "rng": 1},
         ),
     }  # fmt: skip

@@ -585,7 +585,9 @@ def audit_pipeline(pipeline: Pipeline, *, scripts: int = 2, pairs: int | None = 
 
     Examples
     --------
-    >>> from discreet import Exact, Laplace, PureDP, Sensitivity, release
+    >>> from discreet import PureDP, release
+    >>> from discreet.core.sensitivity import Exact, Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> from discreet.audit.pipeline import row_world
     >>> def count(rows, ledger):
     ...     return release(Exact(len(rows), Sensitivity(l1=1.0)), Laplace(1.0), ledger=ledger)

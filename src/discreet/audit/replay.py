@@ -119,7 +119,7 @@ def worst_pair(
 
     Examples
     --------
-    >>> from discreet import Variance
+    >>> from discreet.questions import Variance
     >>> variance = Variance(bounds=(0, 1))
     >>> start = column_pairs([0.0, 0.5, 1.0], 4, Neighbours.REPLACE_ONE, random=0)
     >>> gap = lambda pair: abs(variance.value(pair[0]) - variance.value(pair[1]))
@@ -235,7 +235,8 @@ def audit_replay(
 
     Examples
     --------
-    >>> from discreet import Neighbours, Sum
+    >>> from discreet import Neighbours
+    >>> from discreet.questions import Sum
     >>> total = Sum(bounds=(0, 10))
     >>> audit_replay(lambda rows: total.exact(rows, neighbours=Neighbours.ADD_REMOVE), [([1, 10], [1])]).passed
     True

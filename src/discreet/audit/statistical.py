@@ -310,7 +310,8 @@ def audit_pair(first: Draw, second: Draw, claim: Claim, *, draws: int = 1_000_00
 
     Examples
     --------
-    >>> from discreet import Laplace, PureDP
+    >>> from discreet import PureDP
+    >>> from discreet.mechanisms import Laplace
     >>> law = Laplace(1.0).law
     >>> audit_pair(lambda n: law(0.0).sample(n), lambda n: law(1.0).sample(n), PureDP(1.0), draws=20_000).passed
     True
@@ -464,7 +465,7 @@ def audit_repetition(draw: Callable[[], Any], *, times: int = 50, forks: int = 8
 
     Examples
     --------
-    >>> from discreet import Laplace
+    >>> from discreet.mechanisms import Laplace
     >>> audit_repetition(lambda: Laplace(1.0).draw([0.0] * 8), forks=2).passed
     True
     """

@@ -56,7 +56,7 @@ def excess_kurtosis(law: Law) -> float:
 
     Examples
     --------
-    >>> from discreet import Gaussian, Laplace
+    >>> from discreet.mechanisms import Gaussian, Laplace
     >>> round(excess_kurtosis(Laplace(2.0).law(0.0)), 6), abs(round(excess_kurtosis(Gaussian(2.0).law(0.0)), 6))
     (3.0, 0.0)
     """
@@ -234,7 +234,7 @@ def sum_quantile(law: Law, count: int, q: float) -> float:
 
     Examples
     --------
-    >>> from discreet import Geometric
+    >>> from discreet.mechanisms import Geometric
     >>> law = Geometric(1.0).law(0)
     >>> sum_quantile(law, 1, 0.975), sum_quantile(law, 2, 0.975)
     (3.0, 4.0)

@@ -255,7 +255,9 @@ def goodness_of_fit(
 
     Examples
     --------
-    >>> from discreet import ContingencyTable, Gaussian, Neighbours, release
+    >>> from discreet import Neighbours, release
+    >>> from discreet.mechanisms import Gaussian
+    >>> from discreet.questions import ContingencyTable
     >>> table = ContingencyTable({"side": [1, 2, 3, 4, 5, 6]})
     >>> exact = table.exact_counts(np.array([19, 22, 17, 20, 23, 39]), neighbours=Neighbours.REPLACE_ONE)
     >>> noisy = release(exact, Gaussian(2.0), rng=1)
@@ -302,7 +304,9 @@ def homogeneity(
 
     Examples
     --------
-    >>> from discreet import ContingencyTable, Gaussian, Neighbours, release
+    >>> from discreet import Neighbours, release
+    >>> from discreet.mechanisms import Gaussian
+    >>> from discreet.questions import ContingencyTable
     >>> table = ContingencyTable({"answer": ["no", "perhaps", "yes"]})
     >>> counts = np.array([30, 30, 40]), np.array([60, 30, 10])
     >>> noisy = [
@@ -355,7 +359,9 @@ def independence(
 
     Examples
     --------
-    >>> from discreet import ContingencyTable, Gaussian, Neighbours, release
+    >>> from discreet import Neighbours, release
+    >>> from discreet.mechanisms import Gaussian
+    >>> from discreet.questions import ContingencyTable
     >>> table = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "yes"]})
     >>> exact = table.exact_counts(np.array([[60, 40], [35, 65]]), neighbours=Neighbours.REPLACE_ONE)
     >>> independence(release(exact, Gaussian(2.0), rng=1), null=MonteCarlo(rng=1)).pvalue < 0.01

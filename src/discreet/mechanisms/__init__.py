@@ -5,3 +5,7 @@ does. The *Guarantee* section of its class states what holds and names the proof
 `discreet.audit.catalogue` attacks it under its own name. Calibration is a search that nobody needs to trust: the *door*
 (`discreet.core.door`, which every release passes) compares each claim with the mechanism's privacy curve.
 """
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

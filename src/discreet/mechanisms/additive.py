@@ -63,7 +63,8 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
 
     Examples
     --------
-    >>> from discreet import ApproxDP, GaussianDP, PureDP, Sensitivity, ZeroConcentratedDP
+    >>> from discreet import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> additive_noise(PureDP(1.0), Sensitivity(l1=1.0))
     Laplace(scale=1.0, grid=None)
     >>> additive_noise(PureDP(1.0), Sensitivity(moves=(1,)), whole=True)

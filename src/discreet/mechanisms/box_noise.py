@@ -200,7 +200,9 @@ class BoxNoise(Mechanism):
 
     Examples
     --------
-    >>> from discreet import Laplace, PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> each = Sensitivity(linf=1.0, dimension=20)
     >>> noise = BoxNoise.calibrate(PureDP(1.0), each)
     >>> noise, noise.guarantee(each)

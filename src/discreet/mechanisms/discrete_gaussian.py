@@ -422,7 +422,8 @@ class DiscreteGaussian(WholeNoise):
 
     Examples
     --------
-    >>> from discreet import Sensitivity, ZeroConcentratedDP
+    >>> from discreet import ZeroConcentratedDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> noise = DiscreteGaussian.calibrate(ZeroConcentratedDP(0.125), Sensitivity(moves=(1,)))
     >>> noise, noise.noise_interval(120, 0.95)
     (DiscreteGaussian(scale=2.0), (116.0, 124.0))

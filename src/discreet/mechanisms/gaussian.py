@@ -201,7 +201,8 @@ class Gaussian(AdditiveNoise):
 
     Examples
     --------
-    >>> from discreet import GaussianDP, Sensitivity
+    >>> from discreet import GaussianDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> Gaussian.calibrate(GaussianDP(0.5), Sensitivity(l2=1.0))
     Gaussian(scale=2.0, grid=None)
     """

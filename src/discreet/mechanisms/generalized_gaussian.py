@@ -307,7 +307,8 @@ class GeneralizedGaussian(AdditiveNoise):
 
     Examples
     --------
-    >>> from discreet import ApproxDP, Sensitivity
+    >>> from discreet import ApproxDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> noise = GeneralizedGaussian.calibrate(ApproxDP(1.0, 1e-6), Sensitivity(l1=1.0), order=3)
     >>> round(noise.scale, 3), round(noise.law(0.0).variance, 2)  # Gaussian noise would have 17.84
     (12.488, 58.22)

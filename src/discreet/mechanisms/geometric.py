@@ -243,7 +243,8 @@ class Geometric(WholeNoise):
 
     Examples
     --------
-    >>> from discreet import PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> noise = Geometric.calibrate(PureDP(1.0), Sensitivity(moves=(1,)))
     >>> noise, noise.noise_interval(120, 0.95)
     (Geometric(scale=1.0), (117.0, 123.0))

@@ -430,7 +430,8 @@ class Laplace(AdditiveNoise):
 
     Examples
     --------
-    >>> from discreet import PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> Laplace.calibrate(PureDP(1.0), Sensitivity(l1=2.0))
     Laplace(scale=2.0, grid=None)
     """

@@ -83,7 +83,7 @@ def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
     return rows
 
 
-_MOST_CLAIMS = 12
+_MOST_CLAIMS = 5
 """A longer table of claims is cut on a page; the command lists all of them."""
 
 

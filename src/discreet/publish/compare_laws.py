@@ -147,7 +147,9 @@ def compare_laws(
 
     Examples
     --------
-    >>> from discreet import BoundaryInflatedLaplace, BoundedLaplace, Laplace, PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import BoundaryInflatedLaplace, BoundedLaplace, Laplace
     >>> kinds = [Laplace, BoundedLaplace, BoundaryInflatedLaplace]
     >>> found = compare_laws(kinds, guarantee=PureDP(1.0), sensitivity=Sensitivity(l1=0.1), bounds=(0, 1))
     >>> print(found)

@@ -95,7 +95,9 @@ def explained(statement: Statement, release: str) -> str:
 
     Examples
     --------
-    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity
+    >>> from discreet import Ledger, PureDP
+    >>> from discreet.core.sensitivity import Exact, Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> from discreet import release as publish
     >>> ledger = Ledger(":memory:", PureDP(1.0))
     >>> noisy = publish(Exact(10.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, name="visits")
@@ -191,7 +193,9 @@ def spending_by(statement: Statement, key: Key) -> list[SpendingRow]:
 
     Examples
     --------
-    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+    >>> from discreet import Ledger, PureDP, release
+    >>> from discreet.core.sensitivity import Exact, Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> ledger = Ledger(":memory:", PureDP(1.0))
     >>> for period in ("2026-01", "2026-02"):
     ...     value = Exact(10.0, Sensitivity(l1=1.0))
@@ -283,7 +287,9 @@ def ledger_page(statement: Statement) -> str:
 
     Examples
     --------
-    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+    >>> from discreet import Ledger, PureDP, release
+    >>> from discreet.core.sensitivity import Exact, Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> ledger = Ledger(":memory:", PureDP(1.0))
     >>> noisy = release(Exact(1.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, name="<visits>")
     >>> page = ledger_page(ledger.statement())

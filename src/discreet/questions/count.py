@@ -103,7 +103,9 @@ class CountRelease(Release):
 
     Examples
     --------
-    >>> from discreet import Count, Geometric, Neighbours, release
+    >>> from discreet import Neighbours, release
+    >>> from discreet.mechanisms import Geometric
+    >>> from discreet.questions import Count
     >>> exact = Count().exact([True, False], neighbours=Neighbours.ADD_REMOVE)
     >>> few = release(exact, Geometric(5.0), rng=0)
     >>> few.measured, few.value, tuple(few.noise_interval())

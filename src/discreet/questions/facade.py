@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from discreet.plans.planner import Planner
     from discreet.session import Groups, Session
 
-__all__ = ["Asked", "Questions"]
+__all__ = ["QUESTIONS", "Asked", "Questions", "asked"]
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -129,3 +129,12 @@ class Questions:
     compare_means = Asked(ComparisonQuestion)
     compare_arms = Asked(ArmsQuestion)
     clusters = Asked(ClustersQuestion)
+
+
+def asked() -> dict[str, Any]:
+    """The questions by the names under which sessions and plan files ask them."""
+    return {name: one.question for name, one in vars(Questions).items() if isinstance(one, Asked)}
+
+
+QUESTIONS: list[type[Question[Any]]] = [kind for name, kind in asked().items() if kind.ask == name]
+"""Every question, without the other names of some: a median is a quantile."""

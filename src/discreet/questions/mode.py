@@ -58,7 +58,8 @@ class Mode(Statistic):
 
     Examples
     --------
-    >>> from discreet import ExponentialMechanism, Ledger, PureDP, release
+    >>> from discreet import Ledger, PureDP, release
+    >>> from discreet.mechanisms import ExponentialMechanism
     >>> mode = Mode(categories=("red", "green", "blue"))
     >>> colours = ["red"] * 90 + ["green"] * 10
     >>> exact = mode.exact(colours, neighbours=Neighbours.ADD_REMOVE)

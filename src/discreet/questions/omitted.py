@@ -103,7 +103,9 @@ class BehindOmission(Mechanism):
 
     Examples
     --------
-    >>> from discreet import Laplace, PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> unit = Sensitivity(l1=1.0)
     >>> sampled = BehindOmission(inner=Laplace(1.0), step=PoissonSample(0.5))
     >>> round(sampled.guarantee(unit).epsilon, 6)

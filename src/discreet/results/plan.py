@@ -154,7 +154,9 @@ def plan(
 
     Examples
     --------
-    >>> from discreet import Laplace, PureDP, Sensitivity, plan
+    >>> from discreet import PureDP, plan
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> planned = plan(Sensitivity(l1=1.0), Laplace.calibrate(PureDP(1.0), Sensitivity(l1=1.0)))
     >>> round(planned.error_95, 3), planned.guarantee
     (2.996, PureDP(epsilon=1.0))

@@ -369,7 +369,9 @@ def release(
 
     Examples
     --------
-    >>> from discreet import Exact, Laplace, Ledger, PureDP, Sensitivity, release
+    >>> from discreet import Ledger, PureDP, release
+    >>> from discreet.core.sensitivity import Exact, Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> ledger = Ledger(":memory:", budget=PureDP(2.0))
     >>> noisy = release(Exact(10.0, Sensitivity(l1=1.0)), Laplace(scale=2.0), ledger=ledger)
     >>> noisy.guarantee, ledger.remaining()

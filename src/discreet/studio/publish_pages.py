@@ -14,9 +14,12 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from discreet import Gaussian, Geometric, Ledger, PureDP, Sensitivity
+from discreet import Ledger, PureDP
 from discreet.core.errors import DiscreetError, LedgerMissing
 from discreet.core.guarantee import Guarantee
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.geometric import Geometric
 from discreet.plans.bundle import write_bundle
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile

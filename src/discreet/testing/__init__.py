@@ -4,7 +4,9 @@ A check raises `NotConformant` with what it found, also under ``python -O``.
 
 Examples
 --------
->>> from discreet import Laplace, PureDP, Sensitivity
+>>> from discreet import PureDP
+>>> from discreet.core.sensitivity import Sensitivity
+>>> from discreet.mechanisms import Laplace
 >>> unit = Sensitivity(l1=1.0)
 >>> report = check_mechanism(Laplace.calibrate(PureDP(1.0), unit), unit)
 >>> report.claimed_epsilon, report.tightness > 0.99

@@ -5,7 +5,9 @@ checks state their error rates; they draw from operating-system entropy unless a
 
 Examples
 --------
->>> from discreet import Laplace, PureDP, Sensitivity
+>>> from discreet import PureDP
+>>> from discreet.core.sensitivity import Sensitivity
+>>> from discreet.mechanisms import Laplace
 >>> unit = Sensitivity(l1=1.0)
 >>> report = check_mechanism(Laplace.calibrate(PureDP(1.0), unit), unit)
 >>> report.claimed_epsilon, report.tightness > 0.99
@@ -309,7 +311,7 @@ def check_statistic(
 
     Examples
     --------
-    >>> from discreet import Mean
+    >>> from discreet.questions import Mean
     >>> check_statistic(Mean(bounds=(0, 1)), [0.0, 0.5, 1.0], n=4, neighbours=Neighbours.REPLACE_ONE)
     1.0
     """

@@ -575,7 +575,9 @@ class BoundedLaplace(Mechanism):
 
     Examples
     --------
-    >>> from discreet import BoundedLaplace, PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import BoundedLaplace
     >>> mechanism = BoundedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=0.1), bounds=(0, 1))
     >>> round(mechanism.scale, 12)
     0.161156010442
@@ -707,7 +709,9 @@ class BoundedLaplace(Mechanism):
 
         Examples
         --------
-        >>> from discreet import ApproxDP, BoundedLaplace, Sensitivity
+        >>> from discreet import ApproxDP
+        >>> from discreet.core.sensitivity import Sensitivity
+        >>> from discreet.mechanisms import BoundedLaplace
         >>> mechanism, unit = BoundedLaplace(scale=0.1, bounds=(0, 1)), Sensitivity(l1=0.1)
         >>> print(mechanism.guarantee(unit), mechanism.guarantee(unit, ApproxDP, delta=0.01))
         ε = 1.48985 ε = 1.32416, δ = 0.01
@@ -865,7 +869,9 @@ class BoundaryInflatedLaplace(Mechanism):
 
     Examples
     --------
-    >>> from discreet import BoundaryInflatedLaplace, PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import BoundaryInflatedLaplace
     >>> mechanism = BoundaryInflatedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=0.1), bounds=(0, 1))
     >>> mechanism.scale
     0.1

@@ -169,7 +169,8 @@ class BoundedProportions(Mechanism):
 
     Examples
     --------
-    >>> from discreet import PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> moves = Sensitivity(moves=(0.01, 0.01), dimension=4)
     >>> mechanism = BoundedProportions.calibrate(PureDP(1.0), moves, method="universal_histogram")
     >>> noisy = mechanism.draw([0.1, 0.2, 0.3, 0.4], rng=1)

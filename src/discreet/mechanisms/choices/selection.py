@@ -379,7 +379,8 @@ class ExponentialMechanism(WeighedSelection):
 
     Examples
     --------
-    >>> from discreet import PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> counts = Sensitivity(moves=(1,))  # one record adds one to one count
     >>> mechanism = ExponentialMechanism.calibrate(PureDP(1.0), counts)
     >>> mechanism.factor, mechanism.probabilities([0, 1, 2]).round(4).tolist()
@@ -482,7 +483,8 @@ class PermuteAndFlip(WeighedSelection):
 
     Examples
     --------
-    >>> from discreet import PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> mechanism = PermuteAndFlip.calibrate(PureDP(1.0), Sensitivity(moves=(1,)))
     >>> mechanism.probabilities([0, 1, 2]).round(4).tolist()
     [0.0594, 0.1756, 0.765]
@@ -563,7 +565,8 @@ class ReportNoisyMax(Selection):
 
     Examples
     --------
-    >>> from discreet import PureDP, Sensitivity
+    >>> from discreet import PureDP
+    >>> from discreet.core.sensitivity import Sensitivity
     >>> counts = Sensitivity(moves=(1,))
     >>> mechanism = ReportNoisyMax.calibrate(PureDP(1.0), counts)
     >>> mechanism.scale, mechanism.probabilities([0, 1, 2]).round(4).tolist()

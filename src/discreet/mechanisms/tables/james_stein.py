@@ -151,7 +151,8 @@ class RankDeficientGaussian(PostProcessed):
 
     Examples
     --------
-    >>> from discreet import ContingencyTable, GaussianDP, Neighbours
+    >>> from discreet import GaussianDP, Neighbours
+    >>> from discreet.questions import ContingencyTable
     >>> table = ContingencyTable({"arm": ["a", "b"], "outcome": ["no", "yes"]})
     >>> s = table.sensitivity(Neighbours.REPLACE_ONE)
     >>> mechanism = RankDeficientGaussian.calibrate(GaussianDP(0.5), s)

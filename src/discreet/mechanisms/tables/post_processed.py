@@ -359,7 +359,9 @@ class Clipped(PostProcessed):
 
     Examples
     --------
-    >>> from discreet import GaussianDP, Laplace, Sensitivity
+    >>> from discreet import GaussianDP
+    >>> from discreet.core.sensitivity import Sensitivity
+    >>> from discreet.mechanisms import Laplace
     >>> Clipped.calibrate(GaussianDP(1.0), Sensitivity(moves=(1, 1)), kind=Laplace).mechanism.scale < 1.36
     True
     >>> ages = Clipped(mechanism=Laplace(2.0), clip="box", box=((18, 100),))  # truncation to a rectangle

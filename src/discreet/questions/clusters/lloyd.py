@@ -534,7 +534,8 @@ class NoisyAverage(SumAndCount):
 
     Examples
     --------
-    >>> from discreet import Laplace, Ledger, PureDP, release
+    >>> from discreet import Ledger, PureDP, release
+    >>> from discreet.mechanisms import Laplace
     >>> age = NoisyAverage(bounds=(0, 125))
     >>> exact = age.exact([38] * 5000, neighbours=Neighbours.ADD_REMOVE)
     >>> mechanism = Laplace.calibrate(PureDP(1.0), exact.sensitivity)

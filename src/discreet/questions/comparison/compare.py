@@ -341,7 +341,8 @@ def compare_means(
 
     Examples
     --------
-    >>> from discreet import PureDP, compare_means
+    >>> from discreet import PureDP
+    >>> from discreet.questions import compare_means
     >>> rng = np.random.default_rng(1)
     >>> a, b = rng.poisson(3.0, 20_000), rng.poisson(2.5, 20_000)
     >>> result = compare_means(a, b, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)

@@ -206,7 +206,8 @@ def compare_arms(
 
     Examples
     --------
-    >>> from discreet import PureDP, compare_arms
+    >>> from discreet import PureDP
+    >>> from discreet.questions import compare_arms
     >>> draws = np.random.default_rng(1)
     >>> arms = {name: draws.poisson(mean, 20_000) for name, mean in (("a", 2.0), ("b", 2.5), ("c", 2.0))}
     >>> found = compare_arms(arms, bounds=(0, 20), guarantee=PureDP(1.0), rng=2)

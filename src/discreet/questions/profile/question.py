@@ -73,7 +73,7 @@ def counted_units(histograms: Iterable[tuple[Mechanism, Sequence[float]]], level
 
     Examples
     --------
-    >>> from discreet import Gaussian
+    >>> from discreet.mechanisms import Gaussian
     >>> round(counted_units([(Gaussian(1.0), [30.0, 70.0]), (Gaussian(1.0), [103.0])], 0.95).value)
     102
     """

@@ -723,7 +723,8 @@ def best_table_mechanism(
 
     Examples
     --------
-    >>> from discreet import ContingencyTable, GaussianDP
+    >>> from discreet import GaussianDP
+    >>> from discreet.questions import ContingencyTable
     >>> table = ContingencyTable({"group": list(range(18))})
     >>> choice = best_table_mechanism(GaussianDP(0.3), table, neighbours=Neighbours.REPLACE_ONE)
     >>> choice.mechanism.name, choice.mechanism.clip

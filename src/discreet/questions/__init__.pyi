@@ -1,0 +1,31 @@
+from .clusters.lloyd import NoisyAverage as NoisyAverage
+from .comparison.compare import compare_means as compare_means
+from .comparison.many import compare_arms as compare_arms
+from .comparison.question import plan_comparison as plan_comparison
+from .count import Count as Count
+from .covariance import Covariance as Covariance
+from .covariance_matrix import CorrelationMatrix as CorrelationMatrix
+from .covariance_matrix import CovarianceMatrix as CovarianceMatrix
+from .covariance_matrix import MeansAndCovariances as MeansAndCovariances
+from .facade import QUESTIONS as QUESTIONS
+from .facade import asked as asked
+from .mean import Mean as Mean
+from .mode import Mode as Mode
+from .naive_bayes import GaussianNaiveBayes as GaussianNaiveBayes
+from .pooled import PooledCovariance as PooledCovariance
+from .pooled import PooledVariance as PooledVariance
+from .proportion import Proportion as Proportion
+from .proportion import ProportionVector as ProportionVector
+from .quantile import Quantiles as Quantiles
+from .question import MeasuredQuestion as MeasuredQuestion
+from .question import Question as Question
+from .sum import Sum as Sum
+from .sum import SumAndCount as SumAndCount
+from .tables.margins import all_margins as all_margins
+from .tables.margins import hierarchy as hierarchy
+from .tables.table import ContingencyTable as ContingencyTable
+from .tables.table import best_table_mechanism as best_table_mechanism
+from .variance import StandardDeviation as StandardDeviation
+from .variance import Variance as Variance
+
+__all__: list[str]
