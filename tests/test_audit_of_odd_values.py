@@ -13,7 +13,7 @@ from discreet.audit.arithmetic import audit_guarantees
 from discreet.audit.ledgers import audit_ledger_programs
 from discreet.audit.report import recomputed
 from discreet.audit.tampering import audit_spending
-from discreet.core.ledger import account, checkpoint
+from discreet.core.ledger import account, balance
 from discreet.core.ledger.balance import Accounting
 from discreet.core.noise import choice
 from discreet.core.rows import read
@@ -59,7 +59,7 @@ def test_a_small_delta_for_nothing_is_found():
 
 
 def test_a_checkpoint_that_forgets_parts_is_found():
-    restored = checkpoint.restored
+    restored = balance.restored
 
     def forgetful(where, first, state):
         balance = restored(where, first, state)

@@ -21,10 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Approvals, Reservation
-from discreet.core.ledger.balance import Balance, fingerprint
-from discreet.core.ledger.checkpoint import state_of
-from discreet.core.ledger.file_journal import FileJournal
-from discreet.core.ledger.journal import ROOT, Entry, canonical, chained, without_secret
+from discreet.core.ledger.balance import Balance, fingerprint, state_of
+from discreet.core.ledger.journal import ROOT, Entry, FileJournal, canonical, chained, without_secret
 from discreet.core.protection import Protection
 from discreet.results.ledger import Ledger
 from tests.processes import output
@@ -435,7 +433,7 @@ def test_failing_disk_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, call:
 
     with Ledger(path) as ledger:
         with monkeypatch.context() as patch:
-            patch.setattr(f"discreet.core.ledger.file_journal.os.{call}", fail)
+            patch.setattr(f"discreet.core.ledger.journal.os.{call}", fail)
             with pytest.raises(LedgerUnavailable, match=words):
                 spend(ledger)
         spend(ledger)
@@ -526,7 +524,7 @@ def test_moved_file_is_noticed(path: Path, replaced: bool) -> None:
 def test_every_spend_is_flushed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed = []
     fsync = os.fsync
-    monkeypatch.setattr("discreet.core.ledger.file_journal.os.fsync", lambda handle: flushed.append(fsync(handle)))
+    monkeypatch.setattr("discreet.core.ledger.journal.os.fsync", lambda handle: flushed.append(fsync(handle)))
     with Ledger(path) as ledger:
         for number in range(2, 5):
             spend(ledger)
@@ -537,11 +535,11 @@ def test_entry_of_a_writer_that_died_is_flushed_before_it_is_used(path: Path, mo
     flushed = []
     with Ledger(path) as ledger:
         with monkeypatch.context() as patch:  # a writer that dies between its write and its flush
-            patch.setattr("discreet.core.ledger.file_journal.FileJournal._flush", lambda journal: None)
+            patch.setattr("discreet.core.ledger.journal.FileJournal._flush", lambda journal: None)
             with Ledger(path) as dying:
                 dying.record_answer(spend(dying, request="r"), 1.5)
         fsync = os.fsync
-        monkeypatch.setattr("discreet.core.ledger.file_journal.os.fsync", lambda handle: flushed.append(fsync(handle)))
+        monkeypatch.setattr("discreet.core.ledger.journal.os.fsync", lambda handle: flushed.append(fsync(handle)))
         earlier = ledger.requested("r")
         assert earlier is not None
         assert earlier.answer == 1.5
@@ -579,7 +577,7 @@ def test_windows_locks_a_byte_that_no_ledger_reaches(path: Path, monkeypatch: py
     windows = SimpleNamespace(locking=locking, LK_NBLCK=fcntl.LOCK_EX | fcntl.LOCK_NB, LK_UNLCK=fcntl.LOCK_UN)
     with monkeypatch.context() as patch:
         patch.setattr("sys.platform", "win32")
-        patch.setattr("discreet.core.ledger.file_journal.msvcrt", windows, raising=False)
+        patch.setattr("discreet.core.ledger.journal.msvcrt", windows, raising=False)
         with Ledger(path, timeout=0.05) as ledger, path.open("rb") as other:
             spend(ledger)
             fcntl.flock(other, fcntl.LOCK_EX)
@@ -650,7 +648,7 @@ def test_first_entry_may_be_long(tmp_path: Path) -> None:
 
 
 def test_endless_entry_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.core.ledger.file_journal._LONGEST", 1 << 21)
+    monkeypatch.setattr("discreet.core.ledger.journal._LONGEST", 1 << 21)
     first = tmp_path / "first.db"
     first.write_bytes(b"discreet ledger 2\n" + b"0" * (5 << 20))
     with path.open("ab") as file:
@@ -765,7 +763,7 @@ def test_checkpoint_of_other_entries_or_people_is_ignored(long: Path, monkeypatc
         assert damaged == kept or added_up(long, monkeypatch) == (number, state)
     Path(f"{long}-state").write_bytes(kept)
     with monkeypatch.context() as patch:
-        patch.setattr("discreet.core.ledger.file_journal.os.geteuid", lambda: 12345)
+        patch.setattr("discreet.core.ledger.journal.os.geteuid", lambda: 12345)
         assert added_up(long, monkeypatch) == (number, state)
     for place in range(20, long.stat().st_size, 97):  # what it covers is looked at, byte by byte
         content = bytearray(long.read_bytes())

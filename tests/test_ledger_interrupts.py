@@ -12,7 +12,7 @@ import pytest
 
 from discreet.audit.tampering import audit_interrupts, interrupted
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger.file_journal import FileJournal
+from discreet.core.ledger.journal import FileJournal
 from discreet.results.ledger import Ledger
 from tests.processes import output
 from tests.test_ledger_faults import spend

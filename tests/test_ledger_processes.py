@@ -99,12 +99,12 @@ def late(self, reservation, answer):
 Ledger.pay, Ledger.record_answer = lazy, late
 """
 NO_WITNESS = """
-from discreet.core.ledger.file_journal import FileJournal
+from discreet.core.ledger.journal import FileJournal
 FileJournal.attest = lambda self, entry: None
 """
 FORGETFUL = """
 # Writes three of four entries, and does not read them back.
-from discreet.core.ledger.file_journal import FileJournal
+from discreet.core.ledger.journal import FileJournal
 append = FileJournal._append
 FileJournal._append = lambda self, handle, entry: append(self, handle, entry) if entry.seq % 4 else None
 Ledger._read_back = lambda self, entry: None

@@ -16,7 +16,7 @@ from discreet.audit.sampling import audit_calibrations, audit_chosen_words
 from discreet.audit.statistic_values import audit_measurements, audit_statistic_values
 from discreet.audit.tampering import audit_tampering
 from discreet.core import guarantee, numbers, schema
-from discreet.core.ledger import balance, file_journal
+from discreet.core.ledger import balance, journal
 from discreet.core.noise import choice, sampler
 from discreet.core.rows import expressions, read, totals
 from discreet.core.sensitivity import Sensitivity
@@ -102,7 +102,7 @@ def quotes_ignored():
 
 
 def forgetful_witness():
-    return patch.object(file_journal, "_witnessed", lambda record: {})
+    return patch.object(journal, "_witnessed", lambda record: {})
 
 
 def no_chain():

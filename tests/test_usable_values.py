@@ -24,8 +24,8 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter, PlanFileError, SourceError
 from discreet.core.rows import take, usable_totals
+from discreet.core.rows.keep import WHOLE
 from discreet.core.rows.source import open_source
-from discreet.core.rows.totals import WHOLE
 from discreet.plans.job import Job
 from discreet.plans.plan_file import Unusable
 from discreet.questions.usable_values import Usable, UsableValuesQuestion

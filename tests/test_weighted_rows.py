@@ -7,7 +7,6 @@ import shutil
 from collections import Counter, defaultdict
 from dataclasses import replace
 from fractions import Fraction
-from importlib import import_module
 
 import ibis
 import numpy as np
@@ -17,7 +16,7 @@ import pytest
 
 from discreet import Feature, GaussianDP, Neighbours, PureDP, Session
 from discreet.core.errors import DiscreetError, InvalidParameter, ReleaseFailed, SourceError
-from discreet.core.rows import Selected, take, weighted_totals
+from discreet.core.rows import Selected, keep, take, weighted_totals
 from discreet.core.rows.source import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, in_parts
 from discreet.inference.moments import PartMoments
@@ -35,8 +34,6 @@ NUMBERS = {
     "fine": Bounds(-3, 997, grid=0.25, nulls=0),
     "vast": Bounds(-(2**39), 2**39 - 1, grid=1),
 }
-
-TOTALS = import_module("discreet.core.rows.totals")  # the room gives the function of that name
 
 
 def rows_of(seed=3, units=60):
@@ -146,12 +143,12 @@ def test_division_is_exact_up_to_its_limits():
         numbers.append((min(max(draw.choice((around, draw.randrange(LARGEST * held + 1))), 0), LARGEST * held), held))
     table = ibis.memtable({"total": [one for one, _ in numbers], "held": [one for _, one in numbers]})
     for most in (1, 7, 2**31 - 2, 2**31):
-        found = ibis.duckdb.connect().to_pyarrow(table.select(v=TOTALS._weighed(table.total, table.held, most)))
+        found = ibis.duckdb.connect().to_pyarrow(table.select(v=keep._weighed(table.total, table.held, most)))
         assert found.column("v").to_pylist() == [t if h <= most else t * most // h for t, h in numbers]
 
 
 def test_too_many_rows_of_a_unit_count_nothing(monkeypatch):
-    monkeypatch.setattr(TOTALS, "TOO_MANY", 4)
+    monkeypatch.setattr(keep, "TOO_MANY", 4)
     rows, limits = rows_of(), Contribution(total=2)
     sizes = Counter(row["who"] for row in rows if row["few"] is not None)
     read = snapshot(rows, schema_of(limits))
@@ -170,7 +167,7 @@ def test_too_many_rows_of_a_unit_count_nothing(monkeypatch):
     ids=["up", "negative"],
 )
 def test_an_engine_that_divides_otherwise_is_refused(monkeypatch, wrong):
-    monkeypatch.setattr(TOTALS, "quotient", wrong)
+    monkeypatch.setattr(keep, "quotient", wrong)
     with pytest.raises(SourceError, match=r"more of a unit than its limits allow.*Nothing was spent"):
         weighted_totals(snapshot(rows_of(), schema_of(Contribution(total=2))), Selected(weighted=True), 0)
 

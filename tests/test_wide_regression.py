@@ -15,7 +15,7 @@ import discreet as d
 from discreet import Neighbours, Release
 from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.rows import Selected
-from discreet.core.rows.totals import SHARES, squares
+from discreet.core.rows.keep import SHARES, squares
 from discreet.inference.least_squares import Coordinates, Linear, MeasuredSquares, NoiseAlong, ProductMoments
 from discreet.questions.regression.linear import RegressionQuestion, exact_squares, outcome_share
 from discreet.questions.regression.moments import (

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeVar, cast, final, overload
+from typing import Any, ClassVar, Self, TypeGuard, TypeVar, cast, final, overload
 
 import numpy as np
 from flint import arb
@@ -23,7 +23,7 @@ from discreet.core.numbers import ball, decimal, down, greatest, least, normal_c
 
 __all__ = [
     "Curve", "PrivacyCurve", "gaussian_delta", "gaussian_epsilon", "order_root", "order_slack", "plain", "tightest_mu",
-    "type_one", "ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP", "Profile",
+    "type_one", "ApproxDP", "GaussianDP", "Guarantee", "PureDP", "ZeroConcentratedDP", "Profile", "is_pure",
 ]  # fmt: skip
 
 
@@ -523,6 +523,11 @@ class GaussianDP(Guarantee):
     def sentence(self) -> str:
         """The guarantee in words."""
         return f"one unit's data is as hard to detect as a shift of a standard normal by {self.mu:g}"
+
+
+def is_pure(guarantee: Guarantee) -> TypeGuard[PureDP | ApproxDP]:
+    """True where the guarantee is ε alone, which normal noise never meets."""
+    return isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
 
 
 def _nothing_spent(kind: type[Guarantee]) -> Guarantee:

@@ -138,3 +138,10 @@ def rational(name: str, value: Any) -> Fraction:
     if isinstance(value, Fraction | Integral):
         return Fraction(value)
     return Fraction(finite(name, value))
+
+
+def exact_positive(name: str, value: Any) -> Fraction:
+    """Return a positive parameter as an exact fraction; a float counts as its binary value."""
+    number = rational(name, value)
+    positive(name, float(number))
+    return number

@@ -14,7 +14,7 @@ from discreet.core.noise.sampler import Truth, float_truth, saturated
 from discreet.core.numbers import least
 from discreet.core.protection import Neighbours, Protection, Unit
 
-__all__ = ["Sensitivity", "root_up", "Exact"]
+__all__ = ["Sensitivity", "exact_moves", "root_up", "Exact"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +165,14 @@ def root_up(square: Fraction) -> float:
     half = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     guess = math.ldexp(math.sqrt(square / Fraction(4) ** half), half)
     return least(lambda x: Fraction(x) ** 2 >= square, guess)
+
+
+def exact_moves(sensitivity: Sensitivity) -> tuple[Fraction, ...]:
+    """The exact move of each coordinate; the single shift Δ₁ is the worst case where only ℓ₁ is known."""
+    requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0)")
+    if sensitivity.moves is not None:
+        return tuple(Fraction(move) for move in sensitivity.moves)
+    return (Fraction(sensitivity.require_l1()),)
 
 
 # ---- Exact: a true, still private value with what is known of it.

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import overload
 
 from discreet.core import requirements
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP, is_pure
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
@@ -84,7 +84,7 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
 @lru_cache(maxsize=1024)
 def _least(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Noise:
     """The decision, which takes milliseconds and is the same for the same two values."""
-    if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
+    if is_pure(guarantee):
         laplace = Laplace.calibrate(guarantee, sensitivity)
         return _geometric(guarantee, sensitivity, laplace) if whole else laplace
     gaussian = _normal(guarantee, sensitivity, whole)

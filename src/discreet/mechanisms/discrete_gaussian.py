@@ -27,7 +27,6 @@ from discreet.mechanisms.loss_distribution import (
     Convolution,
     CurveProfile,
     PrivacyLoss,
-    exact_positive,
     gaussian_parameter,
     least_scale,
     refuse_nothing,
@@ -216,7 +215,7 @@ class DiscreteGaussianProfile(CurveProfile):
     """
 
     def __init__(self, square: float | Fraction, moves: Sequence[int] | None = None, norm: int | None = None) -> None:
-        self.square = exact_positive("square", square)
+        self.square = requirements.exact_positive("square", square)
         self.moves = None if moves is None else tuple(requirements.positive_integer("moves", one) for one in moves)
         if self.moves == () or (self.moves is None and norm is None):
             raise InvalidParameter("moves", moves, "must not be empty", "Pass one move per moved coordinate.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy  # whose submodules load when first used
@@ -16,14 +16,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import NoConversion
-from discreet.core.guarantee import ApproxDP, Curve, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP, gaussian_delta
+from discreet.core.guarantee import (
+    ApproxDP,
+    Curve,
+    GaussianDP,
+    Guarantee,
+    PureDP,
+    ZeroConcentratedDP,
+    gaussian_delta,
+    is_pure,
+)
 from discreet.core.noise.sampler import Family, Floats, GaussianFamily, Location, plain
 from discreet.core.numbers import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.loss_distribution import (
     CurveProfile,
     PrivacyLoss,
-    exact_positive,
     gaussian_loss,
     gaussian_parameter,
     least_scale,
@@ -33,7 +41,7 @@ from discreet.mechanisms.loss_distribution import (
 )
 from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
-__all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale", "is_pure"]
+__all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale"]
 
 Array = NDArray[np.float64]
 
@@ -92,7 +100,7 @@ class GaussianProfile(CurveProfile):
     """
 
     def __init__(self, mu: float | Fraction) -> None:
-        self.mu = exact_positive("mu", mu)
+        self.mu = requirements.exact_positive("mu", mu)
 
     def _delta(self, epsilon: float) -> float:
         return min(up(thin(lambda: gaussian_delta(ball(self.mu), decimal(epsilon)))), 1.0)
@@ -142,11 +150,6 @@ class GaussianProfile(CurveProfile):
 
     def __str__(self) -> str:
         return f"Gaussian noise, shifted by {float(self.mu):.6g} standard deviations"
-
-
-def is_pure(guarantee: Guarantee) -> TypeGuard[PureDP | ApproxDP]:
-    """True where the guarantee is ε alone, which normal noise never meets."""
-    return isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0)
 
 
 def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:

@@ -22,10 +22,10 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
 from discreet.core.noise.sampler import Family, Floats, Location, Truth, Words, plain, uniform_ball
 from discreet.core.numbers import ball, decimal, least, precisely, thin, up
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Sensitivity, exact_moves
 from discreet.mechanisms.composition import compose_curves
 from discreet.mechanisms.gaussian import GaussianProfile, gaussian_scale
-from discreet.mechanisms.loss_distribution import CurveProfile, exact_moves, exact_positive, least_scale, refuse_nothing
+from discreet.mechanisms.loss_distribution import CurveProfile, least_scale, refuse_nothing
 from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
 __all__ = [
@@ -190,7 +190,7 @@ class GeneralizedGaussianProfile(CurveProfile):
     """
 
     def __init__(self, shift: float | Fraction, *, order: int) -> None:
-        self.shift, self.order = exact_positive("shift", shift), _order(order)
+        self.shift, self.order = requirements.exact_positive("shift", shift), _order(order)
 
     def _delta(self, epsilon: float) -> float:
         exact = decimal(epsilon)

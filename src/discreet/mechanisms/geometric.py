@@ -23,12 +23,10 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.sampler import Family, Floats, GeometricFamily, Location, Truth, plain
 from discreet.core.numbers import ball, decimal, least, not_below, precisely, thin, up
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Sensitivity, exact_moves
 from discreet.mechanisms.loss_distribution import (
     CurveProfile,
     PrivacyLoss,
-    exact_moves,
-    exact_positive,
     geometric_loss,
     least_scale,
     refuse_nothing,
@@ -73,7 +71,7 @@ class GeometricProfile(CurveProfile):
     """
 
     def __init__(self, unit: float | Fraction, moves: Sequence[int]) -> None:
-        exact = exact_positive("unit", unit)
+        exact = requirements.exact_positive("unit", unit)
         sizes = sorted((requirements.positive_integer("moves", move) for move in moves), reverse=True)
         if not sizes:
             raise InvalidParameter("moves", moves, "must not be empty", "Pass one move per moved coordinate.")

@@ -33,13 +33,11 @@ from discreet.core.guarantee import (
 )
 from discreet.core.noise.sampler import Family, Floats, LaplaceFamily, Location
 from discreet.core.numbers import ball, decimal, least, normal_cdf, precisely, thin, up
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Sensitivity, exact_moves
 from discreet.mechanisms.loss_distribution import (
     CurveProfile,
     PrivacyLoss,
     dominates,
-    exact_moves,
-    exact_positive,
     first_certified,
     gaussian_parameter,
     laplace_loss,
@@ -228,7 +226,7 @@ class LaplaceProfile(CurveProfile):
 
     def __init__(self, shifts: Sequence[float | Fraction]) -> None:
         requirements.instance("shifts", shifts, (list, tuple, np.ndarray), "shifts=[1.0]")
-        exact = tuple(sorted((exact_positive("shifts", shift) for shift in shifts), reverse=True))
+        exact = tuple(sorted((requirements.exact_positive("shifts", shift) for shift in shifts), reverse=True))
         if not exact:
             raise InvalidParameter("shifts", shifts, "must not be empty", "Pass one shift per moved coordinate.")
         self.shifts = exact

@@ -37,12 +37,11 @@ from discreet.core.guarantee import (
     type_one,
 )
 from discreet.core.numbers import PRECISION, ball, decimal, least, normal_cdf, precisely, up
-from discreet.core.sensitivity import Sensitivity
 
 __all__ = [
-    "BallCurve", "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates", "exact_positive",
+    "BallCurve", "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates",
     "first_certified", "gaussian_loss", "gaussian_parameter", "geometric_loss", "knotted_loss", "laplace_loss",
-    "loss_knots", "privacy_losses", "response_loss", "supremum", "ImpliedProfile", "exact_moves", "least_scale",
+    "loss_knots", "privacy_losses", "response_loss", "supremum", "ImpliedProfile", "least_scale",
     "quotient", "refuse_nothing", "working_bits",
 ]  # fmt: skip
 
@@ -458,15 +457,6 @@ class CurveProfile(Profile):
         return max(0.0, height(float(knots[best])), -float(found.fun))
 
 
-def exact_positive(name: str, value: Any) -> Fraction:
-    """A positive parameter as an exact fraction; a float counts as its binary value."""
-    if isinstance(value, float | np.floating):
-        return Fraction(requirements.positive(name, float(value)))
-    number = requirements.rational(name, value)
-    requirements.positive(name, float(number))
-    return number
-
-
 def privacy_losses(profile: Profile) -> list[tuple[PrivacyLoss, int]]:
     """The losses of a profile; of one that states none, a loss that its curve up to δ = 1e-12 dominates."""
     if isinstance(profile, CurveProfile):
@@ -567,14 +557,6 @@ def first_certified(guess: float, holds: Callable[[float], bool]) -> float:
 #
 # A scale is a float that the sampler uses as it stands, so its binary value counts; the guarantee is the decimal it
 # prints as. A search returns a float for which the true parameter of the noise is *proved* not to exceed the guarantee.
-
-
-def exact_moves(sensitivity: Sensitivity) -> tuple[Fraction, ...]:
-    """The exact move of each coordinate; the single shift Δ₁ is the worst case where only ℓ₁ is known."""
-    requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0)")
-    if sensitivity.moves is not None:
-        return tuple(Fraction(move) for move in sensitivity.moves)
-    return (Fraction(sensitivity.require_l1()),)
 
 
 def refuse_nothing(guarantee: Guarantee) -> None:

@@ -12,7 +12,7 @@ from discreet.core import requirements
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot
-from discreet.core.rows.totals import distinct_labels
+from discreet.core.rows.keep import distinct_labels
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise

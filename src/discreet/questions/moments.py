@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, is_pure
 from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
@@ -29,7 +29,7 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import PartMoments, moment_weights
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance, ratio_interval
 from discreet.mechanisms.additive import additive_noise
-from discreet.mechanisms.gaussian import Gaussian, is_pure
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.plans.sampling_error import groups_of, sampling_error
 from discreet.questions.bounded import bounds_of_columns, clipped, fractions, root_interval
 from discreet.questions.clusters.lloyd import NoisyAverageRelease

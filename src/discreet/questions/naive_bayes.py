@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
-from discreet.core.guarantee import ApproxDP, Guarantee
+from discreet.core.guarantee import ApproxDP, Guarantee, is_pure
 from discreet.core.numbers import Grid, product_total, total
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.noise import largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.gaussian import Gaussian, is_pure
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions.bounded import bounds_of_columns, fractions

@@ -14,7 +14,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, usable_totals
-from discreet.core.rows.totals import WHOLE
+from discreet.core.rows.keep import WHOLE
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise

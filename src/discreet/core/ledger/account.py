@@ -28,10 +28,19 @@ from discreet.core.errors import (
 )
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import balance as clock
-from discreet.core.ledger.balance import Balance, added, fingerprint, identified, text, texts, written
-from discreet.core.ledger.checkpoint import EVERY, restored, state_of
-from discreet.core.ledger.file_journal import FileJournal
-from discreet.core.ledger.journal import Entry, Journal, MemoryJournal, canonical, forked
+from discreet.core.ledger.balance import (
+    EVERY,
+    Balance,
+    added,
+    fingerprint,
+    identified,
+    restored,
+    state_of,
+    text,
+    texts,
+    written,
+)
+from discreet.core.ledger.journal import Entry, FileJournal, Journal, MemoryJournal, canonical, forked
 from discreet.core.ledger.postgres_journal import PostgresJournal
 
 __all__ = ["address_of", "journal_at", "second", "Account", "Decision", "Reservation", "alone"]

@@ -1,8 +1,7 @@
 """Rows: from a source to exact totals of what each unit keeps."""
 
-from discreet.core.rows.keep import Selected
-from discreet.core.rows.snapshot import Snapshot, take
-from discreet.core.rows.totals import (
+from discreet.core.rows.keep import (
+    Selected,
     Totals,
     coarsening,
     dropped_rows,
@@ -14,6 +13,7 @@ from discreet.core.rows.totals import (
     usable_totals,
     weighted_totals,
 )
+from discreet.core.rows.snapshot import Snapshot, take
 
 __all__ = [
     "Selected", "Snapshot", "Totals", "coarsening", "histograms", "dropped_rows", "matrix", "take", "totals",

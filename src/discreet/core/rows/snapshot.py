@@ -22,6 +22,7 @@ from discreet.core.rows.expressions import (
     civil,
     clipped,
     days_of,
+    features_of,
     forbidden_label,
     grid_step,
     identifier,
@@ -29,7 +30,6 @@ from discreet.core.rows.expressions import (
     number_of,
     usable,
 )
-from discreet.core.rows.features import features_of
 from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dataset
 from discreet.core.schema import Bands, Schema
 

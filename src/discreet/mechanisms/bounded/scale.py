@@ -20,7 +20,7 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP, is_pure
 from discreet.core.numbers import ball, decimal, least, normal_cdf, precisely, up
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.curve import (
@@ -37,7 +37,6 @@ from discreet.mechanisms.bounded.curve import (
     total_variation,
     worst_position,
 )
-from discreet.mechanisms.gaussian import is_pure
 from discreet.mechanisms.loss_distribution import (
     Convolution,
     CurveProfile,

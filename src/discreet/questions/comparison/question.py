@@ -18,7 +18,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, totals, totals_by_partition
-from discreet.core.rows.totals import BUCKETS
+from discreet.core.rows.keep import BUCKETS
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.inference.noise import excess_kurtosis
 from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior, arm_mean, contrast

@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 
 from discreet.core.door import Allowance, Claim, Passed, Step
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, is_pure
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
-from discreet.core.rows.totals import SHARES, squares
+from discreet.core.rows.keep import SHARES, squares
 from discreet.core.schema import Bounds, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.least_squares import LeastSquares, MeasuredSquares, ProductMoments
 from discreet.inference.noise import largest_variance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.gaussian import Gaussian, is_pure
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict, mechanism_of
 from discreet.questions.bounded import fractions
 from discreet.questions.moments import MOST_PARTS, moments_measurement
