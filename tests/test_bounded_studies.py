@@ -63,12 +63,12 @@ def test_published_truncation_spends_more_than_it_claims() -> None:
     assert certified["epsilon_held"] == 1.0
 
 
-@pytest.mark.parametrize("compute", [liu2019.figure_2, liu2019.figure_4, liu2019.figure_5])
-def test_ignoring_the_noise_undercovers_and_knowing_it_does_not(compute: object) -> None:
+@pytest.mark.parametrize("figure", ["figure-2", "figure-4", "figure-5"])
+def test_ignoring_the_noise_undercovers_and_knowing_it_does_not(figure: str) -> None:
     """liu2019: 50–80 % at ε = 0.1. 2,000 repeats: standard error 0.5 %."""
     for mechanism in ("truncated", "BIT"):
         parameters = {"n": 100, "epsilon": 0.1, "mechanism": mechanism, "version": "certified", "repeats": 2000}
-        for row in compute(parameters, 3):  # type: ignore[operator]
+        for row in liu2019.STUDY.part(figure).compute(parameters, 3):
             assert row["coverage"] < 0.85
             if row["noise_aware_coverage"] is not None:
                 assert 0.93 <= row["noise_aware_coverage"] <= 0.97
@@ -76,14 +76,14 @@ def test_ignoring_the_noise_undercovers_and_knowing_it_does_not(compute: object)
 
 def test_multiple_synthesis_covers_better_than_one_set() -> None:
     parameters = {"n": 200, "epsilon": 0.5, "mechanism": "BIT", "version": "certified", "repeats": 500}
-    one = [row["coverage"] for row in liu2019.figure_2(parameters, 1)]
-    five = [row["coverage"] for row in liu2019.figure_3(parameters, 1)]
+    one = [row["coverage"] for row in liu2019.STUDY.part("figure-2").compute(parameters, 1)]
+    five = [row["coverage"] for row in liu2019.STUDY.part("figure-3").compute(parameters, 1)]
     assert min(five) > min(one)
 
 
-@pytest.mark.parametrize("compute", [liu2019.figure_6, liu2019.figure_7])
-def test_pairwise_sums(compute: object) -> None:
+@pytest.mark.parametrize("figure", ["figure-6", "figure-7"])
+def test_pairwise_sums(figure: str) -> None:
     parameters = {"n": 500, "epsilon": 1.0, "mechanism": "BIT", "version": "certified", "repeats": 200}
-    rows = list(compute(parameters, 1))  # type: ignore[operator]
+    rows = list(liu2019.STUDY.part(figure).compute(parameters, 1))
     assert [row["target"] for row in rows] == ["p1 + p2", "p2 + p3", "p2 + p4"]
     assert max(abs(row["bias"]) for row in rows) < 0.02

@@ -18,7 +18,7 @@ DECIDED = ("holohan2018", "lee2022", "liu2019", "liu2023", "miranda2026")
 
 def _claim(measured: MeasuredRange, low: float, high: float) -> PaperClaim:
     return PaperClaim(
-        paper="toy", place="here", claim="so", statistic="s", measure=lambda _: measured, low=low, high=high
+        paper="toy", place="here", claim="so", statistic="s", measure=lambda: measured, low=low, high=high
     )  # fmt: skip
 
 

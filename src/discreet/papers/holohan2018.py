@@ -20,8 +20,7 @@ from discreet.mechanisms.bounded.laplace import (
 )
 from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.papers.claims.holohan2018_claims import CLAIMS
-from discreet.papers.figure import Figure
-from discreet.papers.study import Part, Row, Study
+from discreet.papers.study import Part, Row, Study, grid
 from discreet.questions.naive_bayes import GaussianNaiveBayes
 
 __all__ = ["STUDY", "iris"]
@@ -53,13 +52,8 @@ def _split(seed: int) -> tuple[Array, NDArray[Any], Array, NDArray[Any]]:
 
 
 def _figure_2_cells(quick: bool) -> list[dict[str, Any]]:
-    budgets = EPSILONS[2::3] if quick else EPSILONS
-    return [
-        {"epsilon": e, "mechanism": m, "version": v, "simulations": 10 if quick else 100}
-        for e in budgets
-        for m in MECHANISMS
-        for v in ("as published", "certified")
-    ]
+    budgets, versions = EPSILONS[2::3] if quick else EPSILONS, ("as published", "certified")
+    return grid(epsilon=budgets, mechanism=(*MECHANISMS,), version=versions, simulations=10 if quick else 100)
 
 
 def figure_2(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
@@ -69,9 +63,7 @@ def figure_2(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     run = _published if parameters["version"] == "as published" else _certified
     scores = [run(parameters, table, rng) for _ in range(parameters["simulations"])]
     yield {
-        "epsilon": parameters["epsilon"],
-        "mechanism": parameters["mechanism"],
-        "version": parameters["version"],
+        **{name: parameters[name] for name in ("epsilon", "mechanism", "version")},
         "accuracy": float(np.mean(scores)),
         "standard_error": float(np.std(scores, ddof=1) / np.sqrt(len(scores))),
         "not_private": _baseline(table),
@@ -127,16 +119,8 @@ def _baseline(table: Any) -> float:
     train, labels, test, truth = table
     classes = sorted(set(labels))
     groups = [train[labels == label] for label in classes]
-    means, variances = (np.array([f(group) for group in groups]) for f in (_mean, _variance))
+    means, variances = (np.array([getattr(group, name)(axis=0) for group in groups]) for name in ("mean", "var"))
     return _accuracy(means, variances, np.array([len(group) for group in groups]), classes, test, truth)
-
-
-def _mean(rows: Array) -> Array:
-    return np.asarray(rows.mean(axis=0))
-
-
-def _variance(rows: Array) -> Array:
-    return np.asarray(rows.var(axis=0))
 
 
 def _figure_2_finding(rows: list[Row]) -> str:
@@ -168,8 +152,8 @@ def _with_errors(rows: list[Row]) -> list[Row]:
 
 def _figure_3_cells(quick: bool) -> list[dict[str, Any]]:
     steps = 2 if quick else 8  # to a power of ten; NumPy's powers differ in the last bit from processor to processor
-    changes = [10.0 ** (place / steps - 3) for place in range(3 * steps + 1)]
-    return [{"epsilon": e, "sensitivity": c} for e in (0.01, 0.1, 1.0, 10.0) for c in changes]
+    changes = tuple(10.0 ** (place / steps - 3) for place in range(3 * steps + 1))
+    return grid(epsilon=(0.01, 0.1, 1.0, 10.0), sensitivity=changes)
 
 
 def figure_3(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
@@ -231,97 +215,13 @@ def figure_4(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
         yield {"b": float(b), "curve": "b*, by calibrate", "value": found}
 
 
-STUDY = Study(
-    paper="holohan2018",
-    title="holohan2018: the bounded Laplace mechanism",
-    introduction="""
-**As published** follows Example 1.3: class sizes are public, every mean and variance gets ε/8, means through the
-Laplace mechanism, variances through the bounded or the truncated one with output domain [0, 10¹⁰]. **Certified** is
-`GaussianNaiveBayes`: class counts, sums and sums of squares are protected, all within one ε under add/remove
-neighbours. "Truncated" is the paper's word for clamping to the domain.
-""",
-    parts=(
-        Part(
-            name="figure-1",
-            title="Figure 1: the standard and the bounded law",
-            cells=_figure_1_cells,
-            compute=figure_1,
-            figures=(
-                Figure(
-                    name="figure-1",
-                    title="Figure 1: densities for q = 0.3, b = 0.25 on [0, 1]",
-                    x="x",
-                    y="density",
-                    colour="law",
-                    measure="density of the output",
-                    x_words="output",
-                    dots=False,
-                ),
-            ),
-        ),
-        Part(
-            name="figure-2",
-            title="Figure 2: accuracy of naive Bayes on Iris",
-            cells=_figure_2_cells,
-            compute=figure_2,
-            finding=_figure_2_finding,
-            summary=_with_errors,
-            figures=(
-                Figure(
-                    name="figure-2",
-                    title="Figure 2: accuracy on Iris; grey: the paper's 90 % without privacy",
-                    x="epsilon",
-                    y="accuracy",
-                    colour="mechanism",
-                    column="version",
-                    log_x=True,
-                    low="low",
-                    high="high",
-                    target=0.9,
-                ),
-            ),
-        ),
-        Part(
-            name="figure-3",
-            title="Figure 3: ε/ε′ against Δ and ε",
-            cells=_figure_3_cells,
-            compute=figure_3,
-            finding=_figure_3_finding,
-            figures=(
-                Figure(
-                    name="figure-3",
-                    title="Figure 3: ε/ε′ on the domain [0, 1]",
-                    x="sensitivity",
-                    y="ratio",
-                    colour="epsilon",
-                    log_x=True,
-                    measure="ε/ε′",
-                    x_words="sensitivity ΔQ",
-                    paper=(
-                        {"sensitivity": 1.0, "ratio": 1.0, "epsilon": 1.0},
-                        {"sensitivity": 0.001, "ratio": 2.0, "epsilon": 0.01},
-                    ),
-                ),
-            ),
-        ),
-        Part(
-            name="figure-4",
-            title="Figure 4: the fixed point b*",
-            cells=_figure_4_cells,
-            compute=figure_4,
-            figures=(
-                Figure(
-                    name="figure-4",
-                    title="Figure 4: f(b) falls and meets b at b*; ε = 1, ΔQ = 0.1 on [0, 1]",
-                    x="b",
-                    y="value",
-                    colour="curve",
-                    measure="f(b)",
-                    x_words="scale b",
-                    dots=False,
-                ),
-            ),
-        ),
+STUDY = Study.read(
+    "holohan2018",
+    (
+        Part("figure-1", _figure_1_cells, figure_1),
+        Part("figure-2", _figure_2_cells, figure_2, finding=_figure_2_finding, summary=_with_errors),
+        Part("figure-3", _figure_3_cells, figure_3, finding=_figure_3_finding),
+        Part("figure-4", _figure_4_cells, figure_4),
     ),
-    claims=CLAIMS,
+    CLAIMS,
 )

@@ -22,9 +22,9 @@ from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDefic
 from discreet.mechanisms.tables.post_processed import Clipped, PostProcessed, onto_simplex, onto_total
 from discreet.papers.claims.lee2022_claims import FIGURE_CLAIMS, FORMULA_CLAIMS
 from discreet.papers.figure import Figure
-from discreet.papers.study import Parameters, Part, Row, Study
+from discreet.papers.study import Parameters, Part, Row, Study, grid, side_by_side, with_ends
 
-__all__ = ["TEST_PARTS", "age_shares", "STUDY", "crossing_by_ratio", "crossing_on_tables", "table_mechanisms"]
+__all__ = ["age_shares", "STUDY", "crossing_by_ratio", "crossing_on_tables", "table_mechanisms"]
 
 
 # ---- lee2022, Figures 9 to 12: size and power of χ² tests on private tables, and the size of the defaults.
@@ -58,27 +58,32 @@ def age_shares(p: int) -> tuple[Array, Array]:
     return first, second
 
 
-def _mechanism(name: str, mu: float) -> PostProcessed:
+def table_mechanisms(mu: float, *, clip: Any, as_published: bool = True) -> dict[str, PostProcessed]:
+    """The paper's mechanisms for a table, calibrated to μ-GDP under replace-one neighbours."""
     sigma = Gaussian.calibrate(GaussianDP(mu), REPLACED).scale
-    plain: dict[str, Any] = {"scale": sigma, "clip": "nonnegative", "as_published": True}
-    if name == "M_Lap":
-        return Clipped(mechanism=Laplace.calibrate(GaussianDP(mu), REPLACED))
-    if name == "M_G":
-        return Clipped(mechanism=Gaussian(sigma))
-    if name == "M_r":
-        return RankDeficientGaussian(scale=sigma, clip="nonnegative")
-    towards: Any = "zero" if name == "M_JS0" else "mean"
-    return JamesSteinGaussian(towards=towards, rank_deficient=name == "M_rJS", **plain)
+    shrunk: dict[str, Any] = {"scale": sigma, "clip": clip, "as_published": as_published}
+    return {
+        "M_Lap": Clipped(mechanism=Laplace(_tight_scale(mu)), clip=clip),
+        "M_G": Clipped(mechanism=Gaussian(sigma), clip=clip),
+        "M_r": RankDeficientGaussian(scale=sigma, clip=clip),
+        "M_JS0": JamesSteinGaussian(towards="zero", **shrunk),
+        "M_JS": JamesSteinGaussian(towards="mean", **shrunk),
+        "M_rJS": JamesSteinGaussian(towards="mean", rank_deficient=True, **shrunk),
+    }
 
 
-def _published(mechanism: PostProcessed, counts: Counts, rng: np.random.Generator) -> Array:
+@cache
+def _tight_scale(mu: float) -> float:
+    return Laplace.calibrate(GaussianDP(mu), REPLACED).scale
+
+
+def noisy(mechanism: PostProcessed, counts: Counts, rng: np.random.Generator) -> Array:
+    """Measured values of stacks of tables (last axis), simulated through one mechanism."""
     noise = mechanism.noise
     drawn = rng.laplace(size=counts.shape) if isinstance(noise, Laplace) else rng.standard_normal(counts.shape)
     drawn *= noise.scale
     drawn += counts
-    if mechanism.keeps_total:
-        drawn = onto_total(drawn, counts.sum(axis=-1))
-    return mechanism.process(drawn)
+    return onto_total(drawn, counts.sum(axis=-1)) if mechanism.keeps_total else drawn
 
 
 def _shares(values: Array) -> Array:
@@ -115,20 +120,23 @@ def _paper_rejections(
 ) -> float:
     """Rejection rate of Algorithm 2 or 3 with one of the paper's mechanisms."""
     rng = np.random.default_rng(seed)
-    mechanism = _mechanism(name, mu)
-    values = [_published(mechanism, rng.multinomial(n, truth, size=runs), rng)]
+    mechanism = table_mechanisms(mu, clip="nonnegative")[name]
+
+    def published(counts: Counts) -> Array:
+        return mechanism.process(noisy(mechanism, counts, rng))
+
+    values = [published(rng.multinomial(n, truth, size=runs))]
     if test == "goodness of fit":
         observed = chi_square.pearson_goodness(values[0], null)
         shares = np.broadcast_to(null, values[0].shape)
     else:
-        values.append(_published(mechanism, rng.multinomial(n, null, size=runs), rng))
+        values.append(published(rng.multinomial(n, null, size=runs)))
         observed = chi_square.pearson_homogeneity(values)
         shares = _shares(values[0] + values[1])
     totals = [np.maximum(np.round(value.sum(axis=-1)), 0).astype(np.int64) for value in values]
 
     def resampled(index: NDArray[np.intp], count: int) -> Array:
-        drawn = [_draw(rng, total[index], shares[index], count) for total in totals]
-        again = [_published(mechanism, tables, rng) for tables in drawn]
+        again = [published(tables) for tables in [_draw(rng, total[index], shares[index], count) for total in totals]]
         if test == "goodness of fit":
             return chi_square.pearson_goodness(again[0], null)
         return chi_square.pearson_homogeneity(again)
@@ -203,15 +211,7 @@ def _near_shares(pooled: Array) -> Array:
     return _shares(onto_simplex(pooled, size))
 
 
-def _setting(parameters: Parameters) -> tuple[str, int, float, int, int, int]:
-    return (
-        str(parameters["test"]),
-        int(str(parameters["p"])),
-        float(str(parameters["mu"])),
-        int(str(parameters["n"])),
-        int(str(parameters["runs"])),
-        int(str(parameters["resamples"])),
-    )
+_SETTING = ("test", "p", "mu", "n", "runs", "resamples")
 
 
 def _power_cells(quick: bool) -> Sequence[Parameters]:
@@ -234,8 +234,8 @@ def _sizes(test: str, mu: float, quick: bool) -> tuple[int, ...]:
 
 
 def _power(parameters: Parameters, seed: int) -> Iterable[Row]:
-    test, p, mu, n, runs, resamples = _setting(parameters)
-    name = str(parameters["mechanism"])
+    test, p, mu, n, runs, resamples = (parameters[one] for one in _SETTING)
+    name = parameters["mechanism"]
     korea, states = age_shares(p)
     rates = []
     for offset, truth in enumerate((korea, states)):
@@ -244,30 +244,18 @@ def _power(parameters: Parameters, seed: int) -> Iterable[Row]:
         else:
             rate = _paper_rejections(test, name, mu, n, truth, korea, runs, resamples, seed + offset)
         rates.append(rate)
-    setting = {"test": test, "p": p, "mu": mu, "n": n, "mechanism": name, "runs": runs, "resamples": resamples}
+    setting = {one: parameters[one] for one in ("test", "p", "mu", "n", "mechanism", "runs", "resamples")}
     yield {**setting, "size": rates[0], "power": rates[1]}
 
 
 def _with_errors(rows: list[Row]) -> list[Row]:
-    """Two Monte-Carlo standard errors on either side of every rate."""
-    return [
-        {
-            **row,
-            **{f"{name} low": row[name] - 2 * _error((row[name], row["runs"])) for name in ("size", "power")},
-            **{f"{name} high": row[name] + 2 * _error((row[name], row["runs"])) for name in ("size", "power")},
-        }
-        for row in rows
-    ]
+    return with_ends(rows, lambda row: {name: _error((row[name], row["runs"])) for name in ("size", "power")})
 
 
 def _power_summary(rows: list[Row]) -> list[Row]:
-    """One line a setting: every mechanism's size and power."""
-    lines: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        key = (row["test"], row["p"], row["mu"], row["n"])
-        line = lines.setdefault(key, {"test": key[0], "p": key[1], "mu": key[2], "n": key[3]})
-        line[row["mechanism"]] = f"{row['size']:.3f} / {row['power']:.3f}"
-    return list(lines.values())
+    """One line per setting: the size and power of every mechanism."""
+    told = lambda row: f"{row['size']:.3f} / {row['power']:.3f}"  # noqa: E731
+    return side_by_side(rows, ("test", "p", "mu", "n"), lambda row: str(row["mechanism"]), told)
 
 
 def _where(row: Row) -> str:
@@ -311,26 +299,16 @@ def _power_finding(rows: list[Row]) -> str:
 
 
 def _size_cells(quick: bool) -> Sequence[Parameters]:
-    runs, resamples = (100, 99) if quick else (2000, 199)
-    tests = ("goodness of fit", "homogeneity", "independence")
-    sizes = (100,) if quick else (100, 500, 2000)
-    return [
-        {
-            "test": test,
-            "neighbours": neighbours,
-            "p": p,
-            "mu": mu,
-            "n": n,
-            "runs": runs,
-            "resamples": resamples,
-        }
-        for test, neighbours, p, mu, n in product(tests, ("replace-one", "add/remove"), (9, 18), (0.1, 0.3, 1.0), sizes)
-    ]
+    return grid(
+        test=("goodness of fit", "homogeneity", "independence"), neighbours=("replace-one", "add/remove"), p=(9, 18),
+        mu=(0.1, 0.3, 1.0), n=(100,) if quick else (100, 500, 2000), runs=100 if quick else 2000,
+        resamples=99 if quick else 199,
+    )  # fmt: skip
 
 
 def _size(parameters: Parameters, seed: int) -> Iterable[Row]:
-    test, p, mu, n, runs, resamples = _setting(parameters)
-    neighbours = str(parameters["neighbours"])
+    test, p, mu, n, runs, resamples = (parameters[one] for one in _SETTING)
+    neighbours = parameters["neighbours"]
     null, _ = age_shares(p)
     if test == "independence":
         square = null.reshape(3, -1)
@@ -340,13 +318,8 @@ def _size(parameters: Parameters, seed: int) -> Iterable[Row]:
 
 
 def _size_summary(rows: list[Row]) -> list[Row]:
-    lines: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        key = (row["test"], row["neighbours"], row["p"], row["mu"])
-        names = ("test", "neighbours", "p", "mu")
-        line = lines.setdefault(key, dict(zip(names, key, strict=True)))
-        line[f"N = {row['n']}"] = f"{row['size']:.4f}"
-    return list(lines.values())
+    names = ("test", "neighbours", "p", "mu")
+    return side_by_side(rows, names, lambda row: f"N = {row['n']}", lambda row: f"{row['size']:.4f}")
 
 
 def _size_finding(rows: list[Row]) -> str:
@@ -364,56 +337,23 @@ _NOTE = (
     "Runs per setting: 1,000, as in the paper. Age shares are approximate ones around 2020."
 )
 
-TEST_PARTS = (
-    Part(
-        name="figure-9-12",
-        title="Figures 9 to 12: size and power of goodness-of-fit and homogeneity tests",
-        cells=_power_cells,
-        compute=_power,
-        reported="",
-        summary=_with_errors,
-        shown=_power_summary,
-        finding=_power_finding,
-        figures=tuple(
-            Figure(
-                name=f"lee2022-{figure}",
-                title=f"{figure.capitalize().replace('-', ' ')}: {title}",
-                x="n",
-                y=y,
-                low=f"{y} low",
-                high=f"{y} high",
-                measure=f"share of tests that reject ({y})",
-                target=LEVEL if y == "size" else None,
-                colour="mechanism",
-                column="mu",
-                row="p",
-                where=(("test", test),),
-                note=_NOTE,
-            )
-            for figure, title, test, y in (
-                ("figure-9", "size, goodness of fit", "goodness of fit", "size"),
-                ("figure-10", "power, goodness of fit", "goodness of fit", "power"),
-                ("figure-11", "size, homogeneity", "homogeneity", "size"),
-                ("figure-12", "power, homogeneity", "homogeneity", "power"),
-            )
-        ),
-    ),
-    Part(
-        name="default-size",
-        title="Size of the default tests",
-        cells=_size_cells,
-        compute=_size,
-        reported="",
-        summary=_size_summary,
-        finding=_size_finding,
-    ),
-)
+
+def _test_figure(figure: str, test: str, y: str) -> Figure:
+    return Figure(
+        name=f"lee2022-{figure}", title=f"{figure.capitalize().replace('-', ' ')}: {y}, {test}", x="n", y=y,
+        low=f"{y} low", high=f"{y} high", measure=f"share of tests that reject ({y})",
+        target=LEVEL if y == "size" else None, colour="mechanism", column="mu", row="p", where=(("test", test),),
+        note=_NOTE,
+    )  # fmt: skip
+
+
+_TEST_FIGURES = (
+    _test_figure("figure-9", "goodness of fit", "size"), _test_figure("figure-10", "goodness of fit", "power"),
+    _test_figure("figure-11", "homogeneity", "size"), _test_figure("figure-12", "homogeneity", "power"),
+)  # fmt: skip
 
 
 # ---- lee2022: private contingency tables under Gaussian DP, their costs, and χ² tests on them.
-
-
-TABLE = Sensitivity(moves=(1.0, 1.0))
 
 
 def _epsilon_of(mu: float) -> float:
@@ -424,11 +364,6 @@ def _epsilon_of(mu: float) -> float:
 def _single_reach(mu: float) -> float:
     """−2 log 2Φ(−μ/2): Δ₁/b of the Laplace mechanism that is exactly μ-GDP (Proposition 9)."""
     return -2 * (math.log(2) + float(log_ndtr(-mu / 2)))
-
-
-@cache
-def _tight_scale(mu: float) -> float:
-    return Laplace.calibrate(GaussianDP(mu), TABLE).scale
 
 
 def crossing_by_ratio(ratio: float) -> float:
@@ -447,20 +382,6 @@ def crossing_on_tables() -> float:
     return float(brentq(lambda mu: mu * _tight_scale(round(mu, 9)) - 1, 3.0, 4.5, xtol=1e-7))
 
 
-def table_mechanisms(mu: float, *, clip: Any, as_published: bool = True) -> dict[str, PostProcessed]:
-    """The paper's mechanisms for a table, calibrated to μ-GDP under replace-one neighbours."""
-    sigma = Gaussian.calibrate(GaussianDP(mu), TABLE).scale
-    shrunk: dict[str, Any] = {"scale": sigma, "clip": clip, "as_published": as_published}
-    return {
-        "M_Lap": Clipped(mechanism=Laplace(_tight_scale(mu)), clip=clip),
-        "M_G": Clipped(mechanism=Gaussian(sigma), clip=clip),
-        "M_r": RankDeficientGaussian(scale=sigma, clip=clip),
-        "M_JS0": JamesSteinGaussian(towards="zero", **shrunk),
-        "M_JS": JamesSteinGaussian(towards="mean", **shrunk),
-        "M_rJS": JamesSteinGaussian(towards="mean", rank_deficient=True, **shrunk),
-    }
-
-
 # Figures 2, 3, 4 and 6: trade-off functions, scales and crossings.
 
 
@@ -476,14 +397,14 @@ def _figure_2(parameters: Parameters, seed: int) -> Iterable[Row]:
         "Laplace, ε₁-DP": LaplaceProfile([_epsilon_of(mu)]),
         "Laplace, 1-GDP": LaplaceProfile([_single_reach(mu)]),
     }
-    alpha = np.linspace(0, 1, int(str(parameters["points"])))
+    alpha = np.linspace(0, 1, parameters["points"])
     for name, curve in curves.items():
         for a, value in zip(alpha, curve.tradeoff(alpha), strict=True):
             yield {"curve": name, "alpha": float(a), "type II error": float(value)}
 
 
 def _figure_3(parameters: Parameters, seed: int) -> Iterable[Row]:
-    alpha = np.linspace(0, 1, int(str(parameters["points"])))
+    alpha = np.linspace(0, 1, parameters["points"])
     for total, share in product((0.5, 1.0, 2.0), (0.0, 0.5, 0.9)):
         shifts = [total * (1 + share) / 2, total * (1 - share) / 2]
         for a, value in zip(alpha, np.asarray(LaplaceProfile(shifts).tradeoff(alpha)), strict=True):
@@ -502,7 +423,7 @@ def _figure_4(parameters: Parameters, seed: int) -> Iterable[Row]:
 
 def _figure_6(parameters: Parameters, seed: int) -> Iterable[Row]:
     crossing = crossing_on_tables()
-    grid = np.geomspace(0.1, 8.0, 8 if int(str(parameters["points"])) < 20 else 24)
+    grid = np.geomspace(0.1, 8.0, 8 if parameters["points"] < 20 else 24)
     for mu in sorted({0.1, 0.3, 1.0, round(crossing, 6), *(round(float(m), 4) for m in grid)}):
         reach = _single_reach(mu)
         yield {
@@ -575,10 +496,7 @@ def _crossing_finding(rows: list[Row]) -> str:
 
 def _cost_cells(quick: bool) -> Sequence[Parameters]:
     sizes = (50, 500) if quick else (50, 100, 200, 400, 800, 1600)
-    return [
-        {"model": model, "p": p, "mu": mu, "n": n, "draws": 400 if quick else 4000}
-        for model, p, mu, n in product(("I", "II"), (5, 10, 15), (0.1, 0.25), sizes)
-    ]
+    return grid(model=("I", "II"), p=(5, 10, 15), mu=(0.1, 0.25), n=sizes, draws=400 if quick else 4000)
 
 
 def _cell_shares(model: str, p: int) -> Array:
@@ -586,21 +504,8 @@ def _cell_shares(model: str, p: int) -> Array:
     return np.asarray(weights / weights.sum())
 
 
-def noisy(mechanism: PostProcessed, counts: NDArray[np.int64], rng: np.random.Generator) -> Array:
-    """Published values for stacks of tables (last axis), simulated through one mechanism."""
-    noise = mechanism.noise
-    shape = counts.shape
-    drawn = rng.laplace(size=shape) if isinstance(noise, Laplace) else rng.standard_normal(shape)
-    drawn *= noise.scale
-    drawn += counts
-    if mechanism.keeps_total:
-        drawn = onto_total(drawn, counts.sum(axis=-1))
-    return drawn
-
-
 def _costs(parameters: Parameters, seed: int) -> Iterable[Row]:
-    model, p, mu = str(parameters["model"]), int(str(parameters["p"])), float(str(parameters["mu"]))
-    n, draws = int(str(parameters["n"])), int(str(parameters["draws"]))
+    model, p, mu, n, draws = (parameters[name] for name in ("model", "p", "mu", "n", "draws"))
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(n, _cell_shares(model, p), size=draws)
     tables = {
@@ -646,26 +551,15 @@ def _cost_finding(rows: list[Row]) -> str:
 
 def _cost_summary(rows: list[Row]) -> list[Row]:
     """Every cost with two Monte-Carlo standard errors on either side."""
-    ends = [(row, column) for row in rows for column in ("none", "nonnegative")]
-    found: dict[int, Row] = {}
-    for row, column in ends:
-        value, error = row[f"{column}, as published"], 2 * row["standard error"]
-        made = found.setdefault(id(row), dict(row))
-        made |= {f"{column} low": value - error, f"{column} high": value + error}
-    return list(found.values())
+    columns = [f"{clip}, as published" for clip in ("none", "nonnegative")]
+    return with_ends(rows, lambda row: dict.fromkeys(columns, float(row["standard error"])))
 
 
 def _cost_table(rows: list[Row]) -> list[Row]:
     """One line per setting with ten cells: the cost of every mechanism, untruncated / truncated as published."""
-    lines: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        if row["p"] != 10:
-            continue
-        names = ("model", "mu", "n")
-        key = tuple(row[name] for name in names)
-        line = lines.setdefault(key, dict(zip(names, key, strict=True)))
-        line[row["mechanism"]] = f"{row['none, as published']:.0f} / {row['nonnegative, as published']:.0f}"
-    return list(lines.values())
+    told = lambda row: f"{row['none, as published']:.0f} / {row['nonnegative, as published']:.0f}"  # noqa: E731
+    ten = [row for row in rows if row["p"] == 10]
+    return side_by_side(ten, ("model", "mu", "n"), lambda row: str(row["mechanism"]), told)
 
 
 _COSTS_DRAWN = ((7, "none", "no clipping"), (8, "nonnegative", "negative cells clipped"))
@@ -678,8 +572,8 @@ def _cost_figure(number: int, clip: str, words: str, p: int) -> Figure:
         title=f"Figure {number}, p = {p}: {words}, as published",
         x="n",
         y=f"{clip}, as published",
-        low=f"{clip} low",
-        high=f"{clip} high",
+        low=f"{clip}, as published low",
+        high=f"{clip}, as published high",
         measure="L₂ cost",
         colour="mechanism",
         column="mu",
@@ -691,128 +585,32 @@ def _cost_figure(number: int, clip: str, words: str, p: int) -> Figure:
     )
 
 
-STUDY = Study(
-    paper="lee2022",
-    title="lee2022: contingency tables under Gaussian differential privacy",
-    introduction=(
-        "Re-run of Figures 2 to 4 and 6 to 12. *As published* means the plain James-Stein factor, clipping of negative "
-        "cells and the p-value of the paper's algorithms; *certified* means the positive-part factor, projection on "
-        "the simplex and the valid p-value. Age shares are approximate ones around 2020 in five-year groups; "
-        "ten-year groups add them by pairs. Neighbours replace one record; N is public.\n\n"
-        "Figures 9 to 12 use 1,000 runs per setting, as the paper does, and 199 resamples where it uses 5,000. "
-        "With 199 the paper's rule has a level of exactly 5 %. The default test was chosen with that very alternative "
-        "in view: read its gain as optimistic.\n\n"
-        "Not drawn: Figures 1 and 5, which are diagrams without numbers. The paper has no tables."
-    ),
-    parts=(
+def _few_alphas(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if round(row["alpha"] * 10, 6) % 2 == 0]
+
+
+STUDY = Study.read(
+    "lee2022",
+    (
+        Part("figure-2", _one, _figure_2, shown=_few_alphas, finding=_figure_2_finding),
         Part(
-            name="figure-2",
-            title="Figure 2: trade-off functions at μ = 1",
-            cells=_one,
-            compute=_figure_2,
-            reported="",
-            shown=lambda rows: [row for row in rows if round(row["alpha"] * 10, 6) % 2 == 0],
-            finding=_figure_2_finding,
-            figures=(
-                Figure(
-                    name="lee2022-figure-2",
-                    title="Figure 2: trade-off functions at μ = 1",
-                    x="alpha",
-                    y="type II error",
-                    colour="curve",
-                    x_words="type I error α",
-                    dots=False,
-                ),
-            ),
-        ),
-        Part(
-            name="figure-3",
-            title="Figure 3: trade-off functions of two-dimensional Laplace noise",
-            cells=_one,
-            compute=_figure_3,
-            reported="",
-            finding=_figure_3_finding,
+            "figure-3", _one, _figure_3, finding=_figure_3_finding,
             shown=lambda rows: [row for row in rows if row["alpha"] in (0.2, 0.5)],
-            figures=(
-                Figure(
-                    name="lee2022-figure-3",
-                    title="Figure 3: two-dimensional Laplace noise, b = 1",
-                    x="alpha",
-                    y="type II error",
-                    colour="lambda_1 / lambda_2",
-                    column="lambda_2",
-                    x_words="type I error α",
-                    dots=False,
-                    note="The paper has one panel, with (ε, 0)-DP and GDP bounds that are not drawn here.",
-                ),
-            ),
         ),
+        Part("figure-4", _one, _figure_4, finding=_figure_4_finding),
         Part(
-            name="figure-4",
-            title="Figure 4: where Laplace noise becomes cheaper, by Δ₁/Δ₂",
-            cells=_one,
-            compute=_figure_4,
-            reported="",
-            finding=_figure_4_finding,
-            figures=(
-                Figure(
-                    name="lee2022-figure-4",
-                    title="Figure 4: where Laplace noise becomes cheaper",
-                    x="sensitivity ratio",
-                    y="crossing mu",
-                    x_words="Δ₁/Δ₂",
-                    measure="μ of the crossing",
-                    paper=(
-                        {"sensitivity ratio": 1.0, "crossing mu": 3.36},
-                        {"sensitivity ratio": 1.414214, "crossing mu": 6.13},
-                    ),
-                ),
-            ),
-        ),
-        Part(
-            name="figure-6",
-            title="Figure 6: Gaussian and Laplace scales on tables",
-            cells=_one,
-            compute=_figure_6,
-            reported="",
-            summary=_figure_6_curves,
+            "figure-6", _one, _figure_6, summary=_figure_6_curves, finding=_crossing_finding,
             shown=lambda rows: [row for row in rows if row["mu"] in (0.1, 0.3, 1.0, rows[-1]["mu"])],
-            finding=_crossing_finding,
-            figures=(
-                Figure(
-                    name="lee2022-figure-6",
-                    title="Figure 6: the ratio (18)",
-                    x="mu",
-                    y="cost over Gaussian",
-                    colour="curve",
-                    log_x=True,
-                    measure="cost over that of Gaussian noise",
-                    paper=({"mu": 3.67, "cost over Gaussian": 1.0}, {"mu": 6.13, "cost over Gaussian": 1.0}),
-                ),
-                Figure(
-                    name="lee2022-figure-6-scales",
-                    title="Not in the paper: the scales behind Figure 6",
-                    x="mu",
-                    y="scale",
-                    colour="curve",
-                    log_x=True,
-                    log_y=True,
-                    measure="scale, in counts",
-                ),
-            ),
         ),
         Part(
-            name="figure-7-8",
-            title="Figures 7 and 8: L₂ costs without and with clipping (table: p = 10)",
-            cells=_cost_cells,
-            compute=_costs,
-            reported="",
-            summary=_cost_summary,
-            shown=_cost_table,
-            finding=_cost_finding,
+            "figure-7-8", _cost_cells, _costs, summary=_cost_summary, shown=_cost_table, finding=_cost_finding,
             figures=tuple(_cost_figure(*which, p) for which in _COSTS_DRAWN for p in (5, 10, 15)),
         ),
-        *TEST_PARTS,
+        Part(
+            "figure-9-12", _power_cells, _power, summary=_with_errors, shown=_power_summary, finding=_power_finding,
+            figures=_TEST_FIGURES,
+        ),
+        Part("default-size", _size_cells, _size, summary=_size_summary, finding=_size_finding),
     ),
-    claims=(*FORMULA_CLAIMS, *FIGURE_CLAIMS),
-)
+    (*FORMULA_CLAIMS, *FIGURE_CLAIMS),
+)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +18,11 @@ from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, Bounded
 from discreet.mechanisms.bounded.proportions import BoundedProportions
 from discreet.papers.claims.liu2019_claims import FIGURE_CLAIMS, FORMULA_CLAIMS
 from discreet.papers.figure import Figure
-from discreet.papers.study import Part, Row, Study
+from discreet.papers.study import Part, Row, Study, grid, with_ends
 from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.proportion import ProportionVector
 
-__all__ = [
-    "PROPORTION_PARTS", "STUDY", "few_sizes", "figure_2", "figure_3", "figure_4", "figure_5", "figure_6", "figure_7",
-]  # fmt: skip
+__all__ = ["STUDY", "few_sizes"]
 
 
 # ---- liu2019, Figures 2 to 7: sanitized proportion vectors, their bias, error and coverage
@@ -49,12 +48,14 @@ SUMS = ((0, 1), (1, 2), (1, 3))
 
 def _cells(quick: bool) -> list[dict[str, Any]]:
     sizes = (50, 200, 500) if quick else (50, 100, 150, 200, 250, 300, 350, 400, 450, 500)
-    return [
-        {"n": n, "epsilon": e, "mechanism": m, "version": v, "repeats": 100 if quick else 2000}
-        for n in sizes
-        for e in (0.1, 0.5, 1.0)
-        for m, v in PROPORTION_VERSIONS
-    ]
+    repeats = 100 if quick else 2000
+    grids = grid(n=sizes, epsilon=(0.1, 0.5, 1.0), procedure=PROPORTION_VERSIONS, repeats=repeats)
+    return [_with_version(cell) for cell in grids]
+
+
+def _with_version(cell: dict[str, Any]) -> dict[str, Any]:
+    mechanism, version = cell.pop("procedure")
+    return {**cell, "mechanism": mechanism, "version": version}
 
 
 def _mechanism(parameters: Mapping[str, Any], method: Method, share: float = 1.0) -> BoundedProportions:
@@ -113,10 +114,7 @@ def _row(
     parameters: Mapping[str, Any], target: str, estimates: Array, truth: float, covered: Array, aware: float | None
 ) -> Row:
     return {
-        "epsilon": parameters["epsilon"],
-        "n": parameters["n"],
-        "mechanism": parameters["mechanism"],
-        "version": parameters["version"],
+        **{name: parameters[name] for name in ("epsilon", "n", "mechanism", "version")},
         "target": target,
         "bias": float(np.mean(estimates) - truth),
         "rmse": float(np.sqrt(np.mean((estimates - truth) ** 2))),
@@ -142,22 +140,7 @@ def _proportions(parameters: Mapping[str, Any], seed: int, method: Method) -> It
         yield _row(parameters, f"p{index + 1}", estimates, float(truth), covered, aware)
 
 
-def figure_2(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Rescaling."""
-    yield from _proportions(parameters, seed, "rescale")
-
-
-def figure_4(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """All but one; the first proportion takes the rest."""
-    yield from _proportions(parameters, seed, "all_but_one")
-
-
-def figure_5(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Universal histogram over a binary tree."""
-    yield from _proportions(parameters, seed, "universal_histogram")
-
-
-def figure_3(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
+def _synthesis(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     """Multiple synthesis: five rescaled sets at ε/5, combined (liu2023 (6)–(7))."""
     from scipy.special import stdtrit
 
@@ -185,16 +168,6 @@ def _sums(parameters: Mapping[str, Any], seed: int, method: Method) -> Iterator[
         estimates = released[:, one] + released[:, other]
         covered = _covers(estimates, parameters["n"], truth)
         yield _row(parameters, f"p{one + 1} + p{other + 1}", estimates, truth, covered, None)
-
-
-def figure_6(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Pairwise sums after rescaling."""
-    yield from _sums(parameters, seed, "rescale")
-
-
-def figure_7(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
-    """Pairwise sums in the universal histogram."""
-    yield from _sums(parameters, seed, "universal_histogram")
 
 
 def _finding(rows: list[Row]) -> str:
@@ -229,22 +202,20 @@ def few_sizes(rows: list[Row]) -> list[Row]:
 
 def _with_errors(rows: list[Row]) -> list[Row]:
     """Names of procedures as on the figures, and two Monte-Carlo standard errors on either side of every number."""
-    return [{**row, "procedure": _procedure(row), **_ends(row)} for row in rows]
+    return with_ends([{**row, "procedure": _procedure(row)} for row in rows], _errors)
 
 
 def _procedure(row: Row) -> str:
     return "original data" if row["mechanism"] == "original" else f"{row['mechanism']}, {row['version']}"
 
 
-def _ends(row: Row) -> dict[str, float]:
+def _errors(row: Row) -> dict[str, float]:
     n = row["repeats"]
-    errors = {
+    return {
         "bias": math.sqrt(max(row["rmse"] ** 2 - row["bias"] ** 2, 0.0) / n),
         "rmse": row["rmse"] / math.sqrt(2 * n),  # as for normal errors
         "coverage": math.sqrt(row["coverage"] * (1 - row["coverage"]) / n),
     }
-    ends = {f"{name} low": row[name] - 2 * error for name, error in errors.items()}
-    return ends | {f"{name} high": row[name] + 2 * error for name, error in errors.items()}
 
 
 def _shown(rows: list[Row]) -> list[Row]:
@@ -252,51 +223,30 @@ def _shown(rows: list[Row]) -> list[Row]:
     return [{name: row[name] for name in names} for row in few_sizes(rows)]
 
 
-def _figures(name: str) -> tuple[Figure, ...]:
-    return tuple(
-        Figure(
-            name=f"{name}-{y}",
-            title=f"{name.capitalize().replace('-', ' ')}: {title}",
-            x="n",
-            y=y,
-            low=f"{y} low",
-            high=f"{y} high",
-            colour="target",
-            column="epsilon",
-            row="procedure",
-            measure=words,
-            target=target,
-        )
-        for y, title, words, target in (
-            ("bias", "bias", "bias", 0.0),
-            ("rmse", "root mean squared error", "root mean squared error", None),
-            ("coverage", "coverage of the paper's interval", "coverage of 95 % intervals", 0.95),
-        )
-    )
-
-
-def _part(name: str, title: str, compute: Any) -> Part:
-    return Part(
-        name=name,
-        title=title,
-        cells=_cells,
-        compute=compute,
-        reported="",
-        summary=_with_errors,
-        finding=_finding,
-        figures=_figures(name),
-        shown=_shown,
-    )
-
-
-PROPORTION_PARTS = (
-    _part("figure-2", "Figure 2: rescaling", figure_2),
-    _part("figure-3", "Figure 3: multiple synthesis, five sets", figure_3),
-    _part("figure-4", "Figure 4: all but one", figure_4),
-    _part("figure-5", "Figure 5: universal histogram", figure_5),
-    _part("figure-6", "Figure 6 (S1): pairwise sums after rescaling", figure_6),
-    _part("figure-7", "Figure 7 (S2): pairwise sums in the universal histogram", figure_7),
+_MEASURES = (
+    ("bias", "bias", "bias", 0.0),
+    ("rmse", "root mean squared error", "root mean squared error", None),
+    ("coverage", "coverage of the paper's interval", "coverage of 95 % intervals", 0.95),
 )
+_COMPUTED: dict[str, Any] = {
+    "figure-2": partial(_proportions, method="rescale"),
+    "figure-3": _synthesis,
+    "figure-4": partial(_proportions, method="all_but_one"),  # the first proportion takes the rest
+    "figure-5": partial(_proportions, method="universal_histogram"),
+    "figure-6": partial(_sums, method="rescale"),
+    "figure-7": partial(_sums, method="universal_histogram"),
+}
+
+
+def _part(name: str, compute: Any) -> Part:
+    figures = tuple(
+        Figure(
+            name=f"{name}-{y}", title=f"{name.capitalize().replace('-', ' ')}: {title}", x="n", y=y, low=f"{y} low",
+            high=f"{y} high", colour="target", column="epsilon", row="procedure", measure=words, target=target,
+        )
+        for y, title, words, target in _MEASURES
+    )  # fmt: skip
+    return Part(name, _cells, compute, summary=_with_errors, finding=_finding, figures=figures, shown=_shown)
 
 
 BOUNDS = ((-3.0, 3.0), (-4.5, 4.5))
@@ -310,12 +260,8 @@ VERSIONS = (("truncated", "as published"), ("truncated", "certified"), ("BIT", "
 
 def _figure_1_cells(quick: bool) -> list[dict[str, Any]]:
     sizes = (50, 200, 800) if quick else (50, 100, 150, 200, 300, 400, 500, 600, 700, 800)
-    return [
-        {"setting": s, "n": n, "mechanism": m, "version": v, "draws": 50 if quick else 500}
-        for s in range(len(SETTINGS))
-        for n in sizes
-        for m, v in VERSIONS
-    ]
+    grids = grid(setting=(0, 1, 2), n=sizes, procedure=VERSIONS, draws=50 if quick else 500)
+    return [_with_version(cell) for cell in grids]
 
 
 def figure_1(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
@@ -341,9 +287,7 @@ def figure_1(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
         points = np.percentile(values, [2.5, 25, 75, 97.5]) if values.size else [math.nan] * 4
         yield {
             "correlation": correlation,
-            "n": parameters["n"],
-            "mechanism": parameters["mechanism"],
-            "version": parameters["version"],
+            **{fact: parameters[fact] for fact in ("n", "mechanism", "version")},
             "entry": name,
             "truth": true,
             "mean": float(np.mean(values)) if values.size else math.nan,
@@ -372,52 +316,24 @@ def _figure_1_finding(rows: list[Row]) -> str:
     )
 
 
-STUDY = Study(
-    paper="liu2019",
-    title="liu2019: bounded and boundary-inflated Laplace for bounded statistics",
-    introduction="""
-**As published**: the truncated Laplace law with scale Δ/ε, which the paper takes to be ε-DP and which is not (errata
-E1). **Certified**: the same law with the smallest scale that is ε-DP. The boundary-inflated (BIT) mechanism is ε-DP
-with the paper's scale, so it has one version. **Original data** are the sample proportions without noise, the red lines
-of the paper. Figures 2 to 7 repeat 2,000 times, the paper 500 times. The proportions' sensitivity is 1/n, as in the
-paper: add/remove neighbours with a public n, and counts divided by that n.
+_ENTRIES = {"S11": "variance S₁₁", "S22": "variance S₂₂", "S12": "covariance S₁₂", "r": "correlation r"}
 
-All seven figures are drawn, Figures 6 and 7 being those of the supplement. Table 1, the sensitivities of a covariance
-matrix, is decided by enumeration among the claims at the end.
-""",
-    parts=(
+STUDY = Study.read(
+    "liu2019",
+    (
         Part(
-            name="figure-1",
-            title="Figure 1: a sanitized covariance matrix",
-            cells=_figure_1_cells,
-            compute=figure_1,
-            reported="",
-            finding=_figure_1_finding,
-            shown=few_sizes,
+            "figure-1", _figure_1_cells, figure_1, finding=_figure_1_finding, shown=few_sizes,
             figures=tuple(
                 Figure(
-                    name=f"figure-1-{entry}",
-                    title=f"Figure 1, {words}: mean and 95 % range of the sanitized value",
-                    x="n",
-                    y="mean",
-                    measure=f"sanitized {words}",
-                    low="p2.5",
-                    high="p97.5",
-                    colour="version",
-                    column="correlation",
-                    row="mechanism",
-                    where=(("entry", entry),),
+                    name=f"figure-1-{entry}", title=f"Figure 1, {words}: mean and 95 % range of the sanitized value",
+                    x="n", y="mean", measure=f"sanitized {words}", low="p2.5", high="p97.5", colour="version",
+                    column="correlation", row="mechanism", where=(("entry", entry),),
                     note="Full grid: 500 sanitizations, as in the paper. Its quartiles are in the CSV file alone.",
                 )
-                for entry, words in (
-                    ("S11", "variance S₁₁"),
-                    ("S22", "variance S₂₂"),
-                    ("S12", "covariance S₁₂"),
-                    ("r", "correlation r"),
-                )
+                for entry, words in _ENTRIES.items()
             ),
         ),
-        *PROPORTION_PARTS,
+        *(_part(name, compute) for name, compute in _COMPUTED.items()),
     ),
-    claims=(*FORMULA_CLAIMS, *FIGURE_CLAIMS),
-)
+    (*FORMULA_CLAIMS, *FIGURE_CLAIMS),
+)  # fmt: skip

@@ -33,7 +33,7 @@ from discreet.papers.liu2023_simulation import (
     simulation_figures,
     simulation_rows,
 )
-from discreet.papers.study import Part, Row, Study
+from discreet.papers.study import Part, Row, Study, grid
 from discreet.questions.comparison.methods import Spending, placed
 from discreet.questions.comparison.paper import (
     CensoredLikelihood,
@@ -43,7 +43,7 @@ from discreet.questions.comparison.paper import (
     simulated_quantiles,
 )
 
-__all__ = ["CASE", "HISTOGRAMS", "QUANTILES", "READINGS", "STUDY"]
+__all__ = ["STUDY"]
 
 
 # ---- liu2023 section 6, Table 3: a generated case of the same shape as its click-through data
@@ -125,7 +125,7 @@ def _shown(rows: list[Row]) -> list[Row]:
     return [row for row in rows if row["ε"] in (0.5, 1.0, 5.0) and row["α"] == row["β"]]
 
 
-def _figure(name: str, title: str, censor: tuple[float, float]) -> Figure:
+def _figure(name: str, words: str, censor: tuple[float, float]) -> Figure:
     printed = (
         tuple(
             {"ε": budget, "SE": value, "method": method, "α": 0.1}
@@ -136,9 +136,9 @@ def _figure(name: str, title: str, censor: tuple[float, float]) -> Figure:
         else ()
     )
     return Figure(
-        name=name, title=title, x="ε", y="SE", low="SE low", high="SE high", column="method", log_x=True, log_y=True,
-        measure="standard error (10⁻³)", where=(("α", censor[0]),),
-        paper=printed,
+        name=name, title=f"Table 3, {words}: median and the middle 80 % of 40 draws", x="ε", y="SE", low="SE low",
+        high="SE high", column="method", log_x=True, log_y=True, measure="standard error (10⁻³)",
+        where=(("α", censor[0]),), paper=printed,
     )  # fmt: skip
 
 
@@ -165,40 +165,6 @@ def histogram_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
     counts, places = np.histogram(differences, 25)
     for low, count in zip(places[:-1], counts, strict=True):
         yield {"panel of": "differences", "class": f"{low:.2f}", "from": float(low), "count": int(count)}
-
-
-HISTOGRAMS = Part(
-    name="figure-2",
-    title="Figure 2: the generated case, before and after partitioning",
-    cells=_histogram_cells,
-    compute=histogram_rows,
-    figures=(
-        Figure(
-            name="figure-2-clicks", title="Figure 2 (a): clicks per device, classes that double", x="from", y="count",
-            log_x=True, log_y=True, measure="devices", x_words="1 + least clicks of the class",
-            where=(("panel of", "clicks"),),
-        ),
-        Figure(
-            name="figure-2-differences", title="Figure 2 (b): differences of partition means", x="from", y="count",
-            measure="partitions", x_words="difference of means, from", where=(("panel of", "differences"),),
-        ),
-    ),
-)  # fmt: skip
-
-
-CASE = Part(
-    name="table-3",
-    title="Table 3: a generated case of the same shape",
-    cells=_case_cells,
-    compute=_case_rows,
-    shown=_shown,
-    figures=(
-        _figure("table-3-symmetric", "Table 3, α = β = 0.1: median and the middle 80 % of 40 draws", CENSORS[0]),
-        _figure(
-            "table-3-asymmetric", "Table 3, α = 0.15, β = 0.05: median and the middle 80 % of 40 draws", CENSORS[1]
-        ),
-    ),
-)
 
 
 # ---- liu2023: how fast a private quantile converges (Theorem 4), and readings of the doubling-down forms
@@ -246,20 +212,6 @@ def quantile_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
     }
 
 
-QUANTILES = Part(
-    name="private-quantile",
-    title="Theorem 4 and Corollary 5: how fast a private quantile converges",
-    cells=_quantile_cells,
-    compute=quantile_rows,
-    figures=(
-        Figure(
-            name="private-quantile", title="Theorem 4: the error of PrivateQuantile, ε = 1, q = 0.1, normal values",
-            x="P", y="P²·square", log_x=True, measure="P²·E(l* − l)²",
-        ),
-    ),
-)  # fmt: skip
-
-
 # ---- readings of the doubling-down forms ---------------------------------------------------------------------------
 
 _VARIANTS: dict[str, tuple[bool, bool, bool]] = {
@@ -276,8 +228,8 @@ def _reading_cells(quick: bool) -> list[dict[str, Any]]:
     grids = (("Gaussian", 100),) if quick else (("Gaussian", 100), ("Gaussian", 1_000), ("ZINB", 100))
     repeats = 50 if quick else 500
     return [
-        {"law": law, "n": 1_000_000, "P": p, "ε": epsilon, "different": different, "repeats": repeats}
-        for law, p in grids for epsilon in (0.5, 2.0, 5.0) for different in (False, True)
+        {"law": law, "P": p, **cell} for law, p in grids
+        for cell in grid(n=1_000_000, ε=(0.5, 2.0, 5.0), different=(False, True), repeats=repeats)
     ]  # fmt: skip
 
 
@@ -290,18 +242,12 @@ def reading_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
             found = _estimates(sample.ordered, PureDP(parameters["ε"]), law.bounds, counts, reading, rng)
             values = summary(combined(found), law.effect(parameters["different"]))
             yield {
-                "reading": name,
-                "method": "6SDD" if counts else "4SDD",
-                "law": law.name,
-                "P": parameters["P"],
-                "ε": parameters["ε"],
-                "θ": law.effect(parameters["different"]),
+                "reading": name, "method": "6SDD" if counts else "4SDD", "law": law.name, "P": parameters["P"],
+                "ε": parameters["ε"], "θ": law.effect(parameters["different"]),
                 "case": "means differ" if parameters["different"] else "no effect",
-                "coverage": values["coverage"],
-                "bias": values["bias"],
-                "width": values["width"],
+                **{column: values[column] for column in ("coverage", "bias", "width")},
                 "repeats": parameters["repeats"],
-            }
+            }  # fmt: skip
 
 
 def _estimates(
@@ -362,21 +308,12 @@ def _finding(rows: list[Row]) -> str:
     )
 
 
-READINGS = Part(
-    name="readings",
-    title="Why 6SDD covers here: five readings of the doubling-down forms",
-    cells=_reading_cells,
-    compute=reading_rows,
-    finding=_finding,
-    shown=lambda rows: [row for row in rows if row["law"] == "Gaussian" and row["P"] == 100 and row["θ"] != 0],
-    figures=tuple(
-        Figure(
-            name=f"readings-{method.lower()}-{law.lower()}", title=f"Coverage of {method}, {law}", x="ε", y="coverage",
-            colour="reading", column="case", row="P", log_x=True, target=0.95,
-            where=(("method", method), ("law", law)),
-        )
-        for law in ("Gaussian", "ZINB") for method in ("4SDD", "6SDD")
-    ),
+_READING_FIGURES = tuple(
+    Figure(
+        name=f"readings-{method.lower()}-{law.lower()}", title=f"Coverage of {method}, {law}", x="ε", y="coverage",
+        colour="reading", column="case", row="P", log_x=True, target=0.95, where=(("method", method), ("law", law)),
+    )
+    for law in ("Gaussian", "ZINB") for method in ("4SDD", "6SDD")
 )  # fmt: skip
 
 
@@ -527,78 +464,28 @@ def _table2_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
         }
 
 
-STUDY = Study(
-    paper="liu2023",
-    title="liu2023: A/B tests on zero-inflated, skewed outcomes",
-    introduction="""
-The simulations of section 5 and the case study of section 6. *As published*: Algorithms 1 and 2 as printed, which have
-no guarantee at the ε they name (errata E2 to E5). *Certified*: the same methods with what can be proved. *direct* and
-*noise_aware* are the library's own methods, certified, with the whole budget in one sanitization (T6). n is the
-number of units per arm; outcomes have the public bounds (0, 5000) for ZILN, (0, 100) for ZINB and (−40, 50) for
-Gaussian. The paper states no bounds. 2S depends on them, and so do all methods where estimates are clipped to them, as
-published too: with bounds ten times as wide the RMSE of 6S and 6SDD at small ε is ten times as large. What is said of
-them there is decided for these bounds alone.
-Multiple sanitization uses m = 4.
-""",
-    parts=(
+STUDY = Study.read(
+    "liu2023",
+    (
+        Part("default", _default_cells, _default_rows, finding=_default_finding),
+        Part("placement", _placement_cells, _placement_rows, finding=_placement_finding),
         Part(
-            name="default",
-            title="The default against 4S and the winsorized mean as published",
-            cells=_default_cells,
-            compute=_default_rows,
-            finding=_default_finding,
-            figures=(
-                Figure(
-                    name="default-rmse",
-                    title="RMSE of the default, θ = 0",
-                    x="ε",
-                    y="RMSE",
-                    colour="P",
-                    column="law",
-                    log_x=True,
-                    log_y=True,
-                    where=(("θ", 0.0), ("n", 1_000_000)),
-                ),
+            "simulation", simulation_cells, simulation_rows, summary=drawn, shown=shown, figures=simulation_figures()
+        ),
+        Part("certified", certified_cells, partial(simulation_rows, published=False), summary=drawn, shown=shown),
+        Part("table-2", _table2_cells, _table2_rows),
+        Part("figure-2", _histogram_cells, histogram_rows),
+        Part(
+            "table-3", _case_cells, _case_rows, shown=_shown, figures=(
+                _figure("table-3-symmetric", "α = β = 0.1", CENSORS[0]),
+                _figure("table-3-asymmetric", "α = 0.15, β = 0.05", CENSORS[1]),
             ),
         ),
+        Part("private-quantile", _quantile_cells, quantile_rows),
         Part(
-            name="placement",
-            title="Where to censor",
-            cells=_placement_cells,
-            compute=_placement_rows,
-            finding=_placement_finding,
+            "readings", _reading_cells, reading_rows, finding=_finding, figures=_READING_FIGURES,
+            shown=lambda rows: [row for row in rows if row["law"] == "Gaussian" and row["P"] == 100 and row["θ"] != 0],
         ),
-        Part(
-            name="simulation",
-            title="Table 1 and Figures 3 to 50: the simulations, as published",
-            cells=simulation_cells,
-            compute=simulation_rows,
-            summary=drawn,
-            shown=shown,
-            figures=simulation_figures(),
-        ),
-        Part(
-            name="certified",
-            title="The same methods, certified",
-            cells=certified_cells,
-            compute=partial(simulation_rows, published=False),
-            reported=(
-                "Not in the paper: what its methods give once their guarantee holds. "
-                "The forms with six statistics, winsorized6 and trimmed6, are not in this grid."
-            ),
-            summary=drawn,
-            shown=shown,
-        ),
-        Part(
-            name="table-2",
-            title="Table 2: privacy parameters",
-            cells=_table2_cells,
-            compute=_table2_rows,
-        ),
-        HISTOGRAMS,
-        CASE,
-        QUANTILES,
-        READINGS,
     ),
-    claims=CLAIMS,
-)
+    CLAIMS,
+)  # fmt: skip

@@ -45,7 +45,7 @@ from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.clusters.kmedian import LocalSearch
 from discreet.questions.clusters.lloyd import Box, labels_of
 
-__all__ = ["CLUSTERINGS", "KMEDIAN", "STUDY", "clustering_cells", "clustering_rows", "with_data"]
+__all__ = ["CLUSTERINGS", "STUDY", "clustering_cells", "clustering_rows", "with_data"]
 
 
 # ---- Clustering of the miranda2026 study: NICV of DPLloyd, and the average cost of k-median
@@ -89,8 +89,8 @@ def clustering_cells(omission: str, data: str, quick: bool) -> list[Parameters]:
 def clustering_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     """NICV of DPLloyd on Adult, or average cost of k-median on generated points, over some rates or (m, M)."""
     generator = np.random.default_rng(seed)
-    epsilon, name = float(parameters["epsilon"] or 0), str(parameters["clustering"])
-    task = _Clustering(name, int(parameters["repeats"] or 0), bool(parameters["quick"]), folder)
+    epsilon, name = parameters["epsilon"], parameters["clustering"]
+    task = _Clustering(name, parameters["repeats"], bool(parameters["quick"]), folder)
     plain = task.without_omission(epsilon)
     for omit in omissions(parameters):
         budget = spendable(epsilon, 0.0, omit) if parameters["reduced"] else (epsilon, 0.0)
@@ -252,14 +252,14 @@ def _cells(quick: bool) -> Sequence[Parameters]:
 
 def _rows(parameters: Parameters, seed: int) -> Iterable[Row]:
     generator = np.random.default_rng(seed)
-    reading, repeats = str(parameters["reading"]), int(parameters["repeats"] or 0)
+    reading, repeats = parameters["reading"], parameters["repeats"]
     rate, epsilon, strength = None, None, 0.0
     if reading == "random centres":
         costs = [_cost(generator.choice(SIDE * SIDE, CENTRES, replace=False)) for _ in range(repeats)]
     elif reading == "no noise":
         costs = [_descended(generator) for _ in range(repeats)]
     else:
-        epsilon, rate = float(parameters["epsilon"] or 0), float(parameters["rate"] or 0)
+        epsilon, rate = parameters["epsilon"], parameters["rate"]
         spent = _before_sampling(epsilon, rate)
         strength = spent / 2 if reading == EACH else spent / (2 * (_swaps() + 1))
         costs = [_searched(strength, rate, generator) for _ in range(repeats)]
@@ -302,24 +302,14 @@ def _drawn(rows: list[Row]) -> list[Row]:
     return [{**row, "rate": f"rate {row['rate']:g}"} if row["rate"] is not None else row for row in rows]
 
 
-KMEDIAN = Part(
-    name="k-median",
-    title="k-median: from which ε on do the data matter?",
-    cells=_cells,
-    compute=_rows,
-    reported="",
-    summary=_drawn,
-    finding=_finding,
-    figures=tuple(
-        Figure(
-            name=f"k-median-{name}", title=title, x="epsilon", y="cost", low="low", high="high", colour="rate",
-            log_x=True,
-            where=(("reading", reading),), measure="average distance to the nearest centre",
-        )
-        for name, title, reading in (
-            ("whole", "ε split over all choices", WHOLE), ("each", "every choice spends the whole ε", EACH),
-        )
-    ),
+_KMEDIAN_FIGURES = tuple(
+    Figure(
+        name=f"k-median-{name}", title=title, x="epsilon", y="cost", low="low", high="high", colour="rate", log_x=True,
+        where=(("reading", reading),), measure="average distance to the nearest centre",
+    )
+    for name, title, reading in (
+        ("whole", "ε split over all choices", WHOLE), ("each", "every choice spends the whole ε", EACH),
+    )
 )  # fmt: skip
 
 
@@ -335,7 +325,7 @@ def bound_cells(quick: bool) -> Sequence[Parameters]:
 
 def bound_rows(parameters: Parameters, seed: int) -> Iterable[Row]:
     """ε^S over (m, M)."""
-    epsilon, steps = float(parameters["epsilon"] or 0), int(parameters["steps"] or 0)
+    epsilon, steps = parameters["epsilon"], parameters["steps"]
     grid = np.arange(1, steps) / steps
     for m, M in itertools.product(grid, grid):
         if m <= M:
@@ -423,8 +413,8 @@ def column_cells(statistic: str, omission: str, data: str, quick: bool) -> list[
 def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     """Utility of all mechanisms on one column over all rates or all (m, M); mechanisms share the samples."""
     generator = np.random.default_rng(seed)
-    data = column(str(parameters["column"]), folder)
-    repeats, epsilon = int(parameters["repeats"] or 0), float(parameters["epsilon"] or 0)
+    data = column(parameters["column"], folder)
+    repeats, epsilon = parameters["repeats"], parameters["epsilon"]
     averaging = parameters["statistic"] == "mean"
     targets = {
         method: (epsilon, data.size**-2.0 if "aussian" in method else 0.0)
@@ -607,19 +597,11 @@ class _Experiment:
 def _part(kind: str, omission: str, folder: str) -> Part:
     words = {"mean": "Mean", "mode": "Mode", "clustering": "Clustering"}[kind]
     title = f"{words} with {'Poisson sampling' if omission == 'sampling' else 'outlier-score suppression'}"
-    name = f"{omission}-{kind}"
     experiment = _Experiment(kind, omission, folder)
     return Part(
-        name=name,
-        title=title,
-        cells=experiment.cells,
-        compute=experiment.compute,
-        reported="",
-        summary=_summary,
-        finding=omission_finding,
-        figures=_figures(kind, omission, title),
-        shown=_shown,
-    )
+        f"{omission}-{kind}", experiment.cells, experiment.compute, summary=_summary, finding=omission_finding,
+        figures=_figures(kind, omission, title), shown=_shown,
+    )  # fmt: skip
 
 
 _STAND_INS = (
@@ -635,63 +617,11 @@ def with_data(folder: str | Path | None) -> Study:
         raise InvalidParameter("data", str(folder), "is not a folder", "Pass the folder with the data files.")
     place = "" if folder is None else str(folder)
     source = "the files of the given folder" if place else _STAND_INS
-    figure_two = Part(
-        name="figure-2",
-        title="ε of outlier-score suppression",
-        cells=bound_cells,
-        compute=bound_rows,
-        reported="",
-        summary=_with_regions,
-        finding=bound_finding,
-        shown=_few_bounds,
-        figures=(
-            HeatMap(
-                name="figure-2",
-                title="Figure 2",
-                x="m",
-                y="M",
-                colour="shown",
-                column="epsilon",
-                measure="ε^S",
-                outlined=AMPLIFIES,
-                note="Cells in steps of 0.02 where the paper draws contours; values above 10 have the colour of 10.",
-            ),
-            Figure(
-                name="figure-75",
-                title="Figure 75: where the maximum over p is reached",
-                x="m",
-                y="M",
-                colour="maximum",
-                column="epsilon",
-                mark="point",
-                where=(("drawn", True),),
-                note="Points in steps of 0.04 where the paper colours areas.",
-            ),
-        ),
-    )
-    kinds = ("mean", "mode", "clustering")
-    return Study(
-        paper="miranda2026",
-        title="miranda2026: sampling and suppression at equal privacy",
-        introduction=(
-            "Utility u is the mean percent error of the mean, the probability of a wrong mode, the normalised "
-            "intra-cluster variance of DPLloyd and the average cost of k-median: smaller is better. M∘S omits records "
-            "first and spends what the amplification theorems then allow, so that both sides have the same guarantee. "
-            "Mechanisms, budgets and noise are as published; the difference u(M) − u(M∘S) is positive where omission "
-            "helps; a blue frame, in Figure 2 a red line, marks ε^S ≤ ε, the region up to the paper's blue line. "
-            f"Data: {source}. The full grid repeats as often as the paper (500 times, modes 2,000, "
-            f"k-median 20, and 5 at equal noise) and takes all 99 rates for means and modes, "
-            f"{len(CLUSTERING_RATES)} of them for clustering. DPLloyd and k-median are judged apart.\n\n"
-            "Figure 1 repeats panels of Figures 4, 10 and 14, and Figure 3 panels of Figures 15, 27 and 44: they are "
-            "drawn there. Table 1 lists the files and Table 2 the notation; neither has results."
-        ),
-        parts=(
-            figure_two,
-            *(_part(kind, omission, place) for omission in ("sampling", "suppression") for kind in kinds),
-            KMEDIAN,
-        ),
-        claims=CLAIMS,
-    )
+    bounds = Part("figure-2", bound_cells, bound_rows, summary=_with_regions, finding=bound_finding, shown=_few_bounds)
+    tried = [_part(kind, how, place) for how in ("sampling", "suppression") for kind in ("mean", "mode", "clustering")]
+    median = Part("k-median", _cells, _rows, summary=_drawn, finding=_finding, figures=_KMEDIAN_FIGURES)
+    rates = str(len(CLUSTERING_RATES))
+    return Study.read("miranda2026", (bounds, *tried, median), CLAIMS, source=source, rates=rates)
 
 
 STUDY = with_data(None)

@@ -16,22 +16,25 @@ import io
 import json
 import math
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.papers.figure import Figure
+from discreet.papers.figure import Figure, HeatMap
 from discreet.results.display import Facts, Result
 
 __all__ = [
     "PaperClaim", "Decision", "FAILS", "HOLDS", "MeasuredRange", "OPEN", "Rows", "VERDICTS", "average", "compared",
-    "least", "most", "pick", "size_of", "votes", "Part", "Progress", "Row", "Study", "StudyResult", "decide", "pack",
-    "run", "run_one", "stored_rows",
+    "grid", "least", "most", "pick", "side_by_side", "size_of", "votes", "with_ends", "Part", "Progress", "Row",
+    "Study", "StudyResult", "decide", "pack", "run", "run_one", "stored_rows",
 ]  # fmt: skip
 
 
@@ -47,7 +50,9 @@ _ROUNDING = 1e-12
 _ONE_NUMBER = 1e-6
 """A narrower range stands for one number and the rounding around it."""
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+"""One line of results: column name to a plain string, number, bool or None."""
+Rows = list[Row]
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ def votes(settings: Iterable[MeasuredRange], *, low: float = -math.inf, high: fl
     return MeasuredRange(inside / len(all_of_them), surely / len(all_of_them), may / len(all_of_them))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PaperClaim:
     """A claim of a paper, with the statistic that decides it.
 
@@ -118,7 +123,7 @@ class PaperClaim:
     statistic
         What is computed, in words.
     measure
-        The statistic from the stored rows of ``part``; from nothing where the claim is exact.
+        The statistic from the stored rows of ``part``, or from nothing where there is none; a plain number is exact.
     low, high
         The claim is true where the statistic lies in this range: the tolerance.
     part
@@ -129,14 +134,15 @@ class PaperClaim:
     place: str
     claim: str
     statistic: str
-    measure: Callable[[Rows], MeasuredRange]
+    measure: Callable[..., MeasuredRange | float]
     low: float = -math.inf
     high: float = math.inf
-    part: str | None = None
+    part: str | None = field(default=None, kw_only=True)
 
     def decide(self, rows: Rows) -> Decision:
         """The verdict from the rows of a full run."""
-        return Decision(self, self.measure(rows))
+        found = self.measure() if self.part is None else self.measure(rows)
+        return Decision(self, found if isinstance(found, MeasuredRange) else MeasuredRange.exact(found))
 
     def needs(self) -> str:
         """The range in which the claim is true, in words."""
@@ -206,6 +212,36 @@ def pick(rows: Rows, **where: Any) -> Rows:
     return found
 
 
+def grid(**axes: Any) -> list[dict[str, Any]]:
+    """Cells with every combination of some parameters, the last fastest; what is not a tuple is the same in all.
+
+    Examples
+    --------
+    >>> grid(n=(10, 20), law="ZINB")
+    [{'n': 10, 'law': 'ZINB'}, {'n': 20, 'law': 'ZINB'}]
+    """
+    values = [axis if isinstance(axis, tuple) else (axis,) for axis in axes.values()]
+    return [dict(zip(axes, chosen, strict=True)) for chosen in product(*values)]
+
+
+def side_by_side(rows: Rows, names: Sequence[str], column: Callable[[Row], str], cell: Callable[[Row], str]) -> Rows:
+    """One line per setting of ``names``, and in it a text for each row that has this setting."""
+    lines: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        key = tuple(row[name] for name in names)
+        lines.setdefault(key, dict(zip(names, key, strict=True)))[column(row)] = cell(row)
+    return list(lines.values())
+
+
+def with_ends(rows: Rows, errors: Callable[[Row], Mapping[str, float]]) -> Rows:
+    """Rows with two Monte-Carlo standard errors below and above every number that has one."""
+    return [
+        {**row, **{f"{name} {end}": row[name] + sign * error for name, error in errors(row).items()
+                   for end, sign in (("low", -2), ("high", 2))}}
+        for row in rows
+    ]  # fmt: skip
+
+
 def most(found: Iterable[MeasuredRange]) -> MeasuredRange:
     """The largest of some measurements."""
     listed = list(found)
@@ -237,16 +273,15 @@ def size_of(one: MeasuredRange) -> MeasuredRange:
 
 
 Scalar = str | int | float | bool | None
-Row = dict[str, Any]
-"""One line of results: column name to a plain string, number, bool or None."""
-Parameters = Mapping[str, Scalar]
+Parameters = Mapping[str, Any]
+"""What a cell is computed from: plain strings, numbers and bools by name."""
 Summary = Callable[[list[Row]], list[Row]]
 Finding = Callable[[list[Row]], str]
 
 _BOOKKEEPING = ("cell", "row", "rows")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Part:
     """One figure or table of a paper.
 
@@ -254,14 +289,14 @@ class Part:
     ----------
     name
         File name of its results, for example ``"figure-2"``.
-    title
-        Heading on the page.
     cells
         ``cells(quick)`` gives the grid: one mapping of plain parameters a cell. Everything that changes the
         result belongs in it (the number of repeats too), because a cell is recognised by its parameters.
     compute
         ``compute(parameters, seed)`` gives the rows of one cell; a pure, module-level function. Every row of
         a part has the same columns.
+    title
+        Heading on the page.
     reported
         What is asked or what other papers report, as markdown; what the study's own paper says is a claim.
     summary
@@ -275,9 +310,9 @@ class Part:
     """
 
     name: str
-    title: str
     cells: Callable[[bool], Sequence[Parameters]]
     compute: Callable[[Parameters, int], Iterable[Row]]
+    title: str = ""
     reported: str = ""
     summary: Summary | None = None
     finding: Finding | None = None
@@ -309,6 +344,14 @@ class Study:
     parts: tuple[Part, ...]
     claims: tuple[PaperClaim, ...] = ()
 
+    @classmethod
+    def read(cls, paper: str, parts: Iterable[Part], claims: tuple[PaperClaim, ...], **facts: str) -> Study:
+        """The study whose words and plain figures are in ``data/<paper>.toml``; ``facts`` fill its introduction."""
+        page = tomllib.loads(files("discreet.papers").joinpath(f"data/{paper}.toml").read_text(encoding="utf-8"))
+        made = tuple(_worded(part, page["parts"][part.name]) for part in parts)
+        introduction = page["introduction"].format(**facts) if facts else page["introduction"]
+        return cls(paper=paper, title=page["title"], introduction=introduction, parts=made, claims=claims)
+
     def part(self, name: str) -> Part:
         """The part of that name."""
         for part in self.parts:
@@ -316,6 +359,20 @@ class Study:
                 return part
         names = [part.name for part in self.parts]
         raise InvalidParameter("part", name, f"must be one of {names}", "Check the spelling.")
+
+
+def _worded(part: Part, words: Mapping[str, Any]) -> Part:
+    """A part with the heading and the figures that its page gives it."""
+    kinds = {"Figure": Figure, "HeatMap": HeatMap}
+    made = [kinds[figure.pop("kind", "Figure")](**_tuples(figure)) for figure in words.get("figures", ())]
+    return replace(part, **{**words, "figures": (*made, *part.figures)})
+
+
+def _tuples(value: Any) -> Any:
+    """Lists of a file as tuples."""
+    if isinstance(value, dict):
+        return {name: _tuples(one) for name, one in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

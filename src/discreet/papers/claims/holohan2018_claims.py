@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from math import exp, inf, log
+from math import exp, log
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -80,25 +80,15 @@ def _divergence(epsilon: float, q: float, other: float, b: float, steps: int = 2
     return float(np.trapezoid(np.maximum(one - exp(epsilon) * two, 0.0), x))
 
 
-def _share(true: Callable[[float, float, float], bool]) -> MeasuredRange:
-    """In which share of the grid of (ε, ΔQ, δ) a statement is true."""
-    return MeasuredRange.exact(float(np.mean([true(*setting) for setting in _GRID])))
+_claim = partial(PaperClaim, "holohan2018")
+_figure_2 = partial(_claim, "Figure 2, Example 1.3", part="figure-2")
+_figure_3 = partial(_claim, "Figure 3, section 3.2", part="figure-3")
 
 
 def _everywhere(place: str, claim: str, statistic: str, true: Callable[[float, float, float], bool]) -> PaperClaim:
+    """A claim that is true where ``true`` holds in all of the grid of (ε, ΔQ, δ)."""
     said = f"share of {len(_GRID)} settings (ε, ΔQ, δ) in which {statistic}"
-    return PaperClaim(
-        paper="holohan2018", place=place, claim=claim, statistic=said, measure=lambda _: _share(true), low=1.0
-    )
-
-
-def _exact(
-    place: str, claim: str, statistic: str, value: Callable[[], float], low: float = -inf, high: float = inf
-) -> PaperClaim:
-    return PaperClaim(
-        paper="holohan2018", place=place, claim=claim, statistic=statistic,
-        measure=lambda _: MeasuredRange.exact(value()), low=low, high=high,
-    )  # fmt: skip
+    return _claim(place, claim, said, lambda: float(np.mean([true(*setting) for setting in _GRID])), 1.0)
 
 
 def _integral(b: float) -> float:
@@ -187,24 +177,8 @@ def _at(rows: Rows, epsilon: float, sensitivity: float) -> float:
     return float(near["ratio"])
 
 
-def _figure_3(claim: str, statistic: str, measure: Callable[[Rows], float], low: float, high: float) -> PaperClaim:
-    return PaperClaim(
-        paper="holohan2018", place="Figure 3, section 3.2", claim=claim, statistic=statistic, part="figure-3",
-        measure=lambda rows: MeasuredRange.exact(measure(rows)), low=low, high=high,
-    )  # fmt: skip
-
-
-def _figure_2(
-    claim: str, statistic: str, measure: Callable[[Rows], MeasuredRange], low: float, high: float = inf
-) -> PaperClaim:
-    return PaperClaim(
-        paper="holohan2018", place="Figure 2, Example 1.3", claim=claim, statistic=statistic, part="figure-2",
-        measure=measure, low=low, high=high,
-    )  # fmt: skip
-
-
 CLAIMS: tuple[PaperClaim, ...] = (
-    _exact(
+    _claim(
         "Example 1.1", "“On average 50 % of the outputs will be negative” where the count is 0.",
         "P(Laplace noise < 0)", lambda: float(np.exp(-0.0) / 2), 0.5, 0.5,
     ),
@@ -212,15 +186,15 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "“Bounding outperforms truncation over a large range of ε.”",
         "least gain in accuracy of bounding over truncating for 1 ≤ ε ≤ 30", partial(_ahead, low=1.0, high=30.0), 0.0,
     ),
-    _exact(
+    _claim(
         "Section 1", "Bounding with the scale of the Laplace mechanism “does not typically satisfy differential "
         "privacy”.", "loss over ε at the scale ΔQ/ε, for ε = 1, ΔQ = 0.1", lambda: _worst(0.1, 0.1), 1 + 1e-6,
     ),
-    _exact(
+    _claim(
         "Section 1, Corollary 4.5", "… except when the sensitivity spans the domain, ΔQ = u − l.",
         "loss over ε at the scale ΔQ/ε, for ε = 1, ΔQ = 1", lambda: _worst(1.0, 1.0), 1 - 1e-9, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Lemma 3.2", "C_q = 1 − ½(e^(−(q−l)/b) + e^(−(u−q)/b)).",
         "largest gap to the integral of the density, b = 0.3", lambda: _integral(0.3), 0.0, 1e-8,
     ),
@@ -253,7 +227,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "Lemma 4.2", "f(b₀) ≥ b₀.", "f(b₀) ≥ b₀",
         lambda e, m, d: _operator(_standard(e, m, d), e, m, d) >= _standard(e, m, d) * (1 - 1e-12),
     ),
-    _exact(
+    _claim(
         "Lemma 4.2", "f(b₀) = b₀ if ΔQ = u − l.", "largest |f(b₀)/b₀ − 1| over ε at ΔQ = 1",
         lambda: max(abs(_operator(_standard(e, 1.0), e, 1.0) / _standard(e, 1.0) - 1) for e in _EPSILONS), 0.0, 1e-9,
     ),
@@ -267,23 +241,23 @@ CLAIMS: tuple[PaperClaim, ...] = (
         "Corollary 4.5", "b* = b₀ only if ΔQ = u − l.", "b* > b₀ where ΔQ < u − l",
         lambda e, m, d: _algorithm_1(e, m, d) > _standard(e, m, d),
     ),
-    _exact(
+    _claim(
         "Corollary 4.6", "The fixed point is the lower bound of all b that satisfy ε-DP (δ = 0).",
         "loss over ε at 0.999·b*, for ε = 1, ΔQ = 0.1", lambda: _worst(0.1, 0.999 * _algorithm_1(1.0, 0.1)), 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Corollary 4.6", "The fixed point is the lower bound of all b that satisfy (ε, δ)-DP, δ > 0 too.",
         "b* over a scale that satisfies (1, 0.01)-DP for ΔQ = 0.1", _smaller_scale_suffices, 1 - 1e-3, 1 + 1e-3,
     ),
-    _exact(
+    _claim(
         "Section 5", "ε = 2ε′ means “a doubling of the noise variance”.",
         "variance of the noise at ε/2 over that at ε", lambda: (2 / 0.5**2) / (2 / 1.0**2), 2.0, 2.0,
     ),
-    _exact(
+    _claim(
         "Section 5", "The doubling that earlier work required is “excessive” (Figure 3).",
         "b*/b₀ for ε = 1, ΔQ = 0.5", lambda: _algorithm_1(1.0, 0.5) / _standard(1.0, 0.5), 1.0, 2 - 1e-9,
     ),
-    _exact(
+    _claim(
         "Section 5", "Redrawing Laplace noise until a standard deviation is positive is not differentially private.",
         "loss over ε at the scale ΔQ/ε, for ε = 1, ΔQ = 0.001", lambda: _worst(0.001, 0.001), 1 + 1e-6,
     ),

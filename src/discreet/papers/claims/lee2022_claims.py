@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from itertools import product
 from math import exp, inf, sqrt
 from typing import Any
@@ -114,13 +115,11 @@ _LIMIT = 0.05 + 2 * sqrt(0.05 * 0.95 / 1000)
 """The red line of Figures 9 and 11: 5 % and two standard errors of 1,000 runs."""
 
 
-def _figure(
-    place: str, part: str, claim: str, statistic: str, measure: Callable[[Rows], MeasuredRange], low: float = -inf,
-    high: float = inf,
-) -> PaperClaim:  # fmt: skip
-    return PaperClaim(
-        paper="lee2022", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high, part=part
-    )  # fmt: skip
+_claim = partial(PaperClaim, "lee2022")
+
+
+def _figure(place: str, part: str, *said: Any) -> PaperClaim:
+    return _claim(place, *said, part=part)
 
 
 FIGURE_CLAIMS: tuple[PaperClaim, ...] = (
@@ -383,65 +382,51 @@ def _expected_square(n: int, p: int) -> float:
     return found - (n * (1 - 1 / p) + n * (n - 1) * float(shares @ projection @ shares))
 
 
-def _exact(
-    place: str, claim: str, statistic: str, value: Callable[[], float], low: float = -inf, high: float = inf
-) -> PaperClaim:
-    return _measured(place, claim, statistic, lambda: MeasuredRange.exact(value()), low, high)
-
-
-def _measured(
-    place: str, claim: str, statistic: str, measure: Callable[[], MeasuredRange], low: float = -inf, high: float = inf
-) -> PaperClaim:
-    return PaperClaim(
-        paper="lee2022", place=place, claim=claim, statistic=statistic, measure=lambda _: measure(), low=low, high=high
-    )  # fmt: skip
-
-
 FORMULA_CLAIMS: tuple[PaperClaim, ...] = (
-    _exact(
+    _claim(
         "Theorem 2", "The cost of M_r is q·Δ₂²/μ², below that of M_G.",
         "trace of U_θU_θᵀ for Helmert's columns, p = 9, over p − 1",
         lambda: float(np.trace(_helmert(9) @ _helmert(9).T)) / 8, 1 - 1e-9, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Theorem 4", "For p ≥ 3, M_JS0 strictly dominates M_G.",
         "largest cost ratio, p = 3 to 9, 15 tables and scales each",
         lambda: max(_largest_ratio("M_JS0", "M_G", p) for p in range(3, 10)), 0.0, 1 - 1e-12,
     ),
-    _exact(
+    _claim(
         "Theorem 5", "For p ≥ 4, M_JS strictly dominates M_G.", "largest cost ratio, p = 4 to 9",
         lambda: max(_largest_ratio("M_JS", "M_G", p) for p in range(4, 10)), 0.0, 1 - 1e-12,
     ),
-    _exact(
+    _claim(
         "Theorem 6", "For p ≥ 5, M_rJS strictly dominates M_r.", "largest cost ratio, p = 5 to 9",
         lambda: max(_largest_ratio("M_rJS", "M_r", p) for p in range(5, 10)), 0.0, 1 - 1e-12,
     ),
-    _exact(
+    _claim(
         "Theorem 7", "M_rJS converges to M_r as N grows.",
         "1 − cost of M_rJS over M_r, Model II, p = 10, μ = 0.25, N = 10⁴",
         lambda: 1 - (c := _costs(_tables("II", 10, 10**4, 1)[0].astype(float), math.sqrt(32)))["M_rJS"] / c["M_r"],
         0.0, 1e-3,
     ),
-    _exact(
+    _claim(
         "(12)", "ε-DP with ε = log(Φ(μ/2)/(1 − Φ(μ/2))) implies μ-GDP.",
         "smallest T_ε − G_μ over α, μ = 1",
         lambda: float(np.min(_pure(_epsilon(1.0), _ALPHA) - _gaussian(1.0, _ALPHA))), -1e-9,
     ),
-    _exact(
+    _claim(
         "Section 3.1, T_ε-DP", "T_ε(α) = max(0, 1 − e^(−εα), e^(−ε)(1 − α)), as printed.",
         "printed first case at α = 0, where every trade-off function is 1", lambda: 1 - exp(0.0), 1.0, 1.0,
     ),
-    _exact(
+    _claim(
         "Proposition 9", "Laplace noise with b = Δ/(−2 log 2Φ(−μ/2)) is μ-GDP.", "smallest T − G_μ, μ = 0.3, 1 and 3",
         lambda: min(float(np.min(_laplace(_reach(mu), _ALPHA) - _gaussian(mu, _ALPHA))) for mu in (0.3, 1.0, 3.0)),
         -1e-9,
     ),
-    _exact(
+    _claim(
         "Proposition 9", "… and for no smaller μ.", "T − G_μ at α = Φ(−μ/2), μ = 1",
         lambda: float((_laplace(_reach(1.0), np.array([ndtr(-0.5)])) - _gaussian(1.0, np.array([ndtr(-0.5)])))[0]),
         -1e-12, 1e-12,
     ),
-    _exact(
+    _claim(
         "Lemma 10", "For a fixed sum of shifts, the curve of two coordinates falls as they become more unequal.",
         "smallest drop from shifts (1, 1) to (1.5, 0.5) to (1.9, 0.1) over α",
         lambda: float(np.min([
@@ -449,48 +434,48 @@ FORMULA_CLAIMS: tuple[PaperClaim, ...] = (
             _at(_plane_tradeoff(1.5, 0.5), _ALPHA) - _at(_plane_tradeoff(1.9, 0.1), _ALPHA),
         ])), -2e-4,
     ),
-    _exact(
+    _claim(
         "Theorem 11", "Two coordinates with shifts that add up to t are at least as private as one shifted by t.",
         "smallest T(½, ½) − T(1) over α",
         lambda: float(np.min(_at(_plane_tradeoff(0.5, 0.5), _ALPHA) - _laplace(1.0, _ALPHA))), -2e-4,
     ),
-    _exact(
+    _claim(
         "Conjecture 12", "The same scale is μ-GDP in every dimension (open in the paper for p ≥ 3).",
         "smallest f_⅔ ⊗ f_⅓ − f_1, the step of the induction", lambda: float(
             np.min(_at(_plane_tradeoff(2 / 3, 1 / 3), _ALPHA) - _laplace(1.0, _ALPHA))), -2e-4,
     ),
-    _exact(
+    _claim(
         "Section 3.2, Figure 4", "Laplace noise calibrated to Δ₁ is cheaper than Gaussian noise from μ = 3.36 on, for "
         "Δ₁/Δ₂ = 1.",
         "crossing", lambda: _crossing(1.0), 3.355, 3.365,
     ),
-    _exact(
+    _claim(
         "Figures 4 and 6", "… and from μ = 6.13 on for tables.", "crossing at √2",
         lambda: _crossing(math.sqrt(2)), 6.125, 6.135,
     ),
-    _exact(
+    _claim(
         "Figure 6", "At μ = 3.67 the costs of M_G and of the tight Laplace mechanism are equal.", "crossing",
         _tight_crossing, 3.665, 3.675,
     ),
-    _exact(
+    _claim(
         "Section 4.2.1", "Gaussian noise is cheaper than tight Laplace noise for μ ≤ 3.9xx.", "crossing",
         _tight_crossing, 3.9,
     ),
-    _exact(
+    _claim(
         "Section 4.2.2", "E θᵀΠθ = N(1 − 1/p) + N(N − 1)π′Ππ.", "gap to enumeration, N = 6, p = 3",
         lambda: _expected_square(6, 3), -1e-9, 1e-9,
     ),
-    _measured(
+    _claim(
         "Section 4.2.2, Figure 7", "In Model I the cost of M_JS is lower than that of M_rJS for many N, generally.",
         "share of 36 settings in which M_JS is cheaper, by exact costs averaged over 40 tables each",
         lambda: _cheaper("I", "M_JS", "M_rJS"), 0.5,
     ),
-    _measured(
+    _claim(
         "Section 4.2.2, Figure 7", "M_rJS dominates M_JS except for small N in Model II.",
         "share of settings with N ≥ 200 in which M_rJS is cheaper",
         lambda: _cheaper("II", "M_rJS", "M_JS", (200, 400, 800, 1600)), 1.0,
     ),
-    _measured(
+    _claim(
         "Section 2.3", "M_JS empirically dominates M_JS0.", "share of 72 settings of Figure 7 in which M_JS is cheaper",
         lambda: average([_cheaper("I", "M_JS", "M_JS0"), _cheaper("II", "M_JS", "M_JS0")]), 1.0,
     ),

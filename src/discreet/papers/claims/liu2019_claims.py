@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import product
 from math import exp, inf
 from typing import Any
@@ -157,19 +158,11 @@ def _targets(rows: Rows, better: str, others: tuple[str, ...]) -> MeasuredRange:
     return average(gaps)
 
 
-def _figure(
-    number: int,
-    claim: str,
-    statistic: str,
-    measure: Callable[[Rows], MeasuredRange],
-    low: float = -inf,
-    high: float = inf,
-) -> PaperClaim:
-    place = f"Figure {number}, section 4.{1 if number == 1 else 2}"
-    return PaperClaim(
-        paper="liu2019", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high,
-        part=f"figure-{number}",
-    )  # fmt: skip
+_claim = partial(PaperClaim, "liu2019")
+
+
+def _figure(number: int, *said: Any) -> PaperClaim:
+    return _claim(f"Figure {number}, section 4.{1 if number == 1 else 2}", *said, part=f"figure-{number}")
 
 
 FIGURE_CLAIMS: tuple[PaperClaim, ...] = (
@@ -396,109 +389,102 @@ def _true_delta_at_printed_rule() -> float:
     return float(np.maximum(one / mass - exp(0.1) * other / mass, 0.0).sum())
 
 
-def _exact(place: str, claim: str, statistic: str, value: Callable[[], float], low: float, high: float) -> PaperClaim:
-    return PaperClaim(
-        paper="liu2019", place=place, claim=claim, statistic=statistic, measure=lambda _: MeasuredRange.exact(value()),
-        low=low, high=high,
-    )  # fmt: skip
-
-
 FORMULA_CLAIMS: tuple[PaperClaim, ...] = (
-    _exact(
+    _claim(
         "Section 2.2, (3)", "For p = 2 the generalized Gaussian mechanism draws from N(s, b²/2).",
         "variance of the density of order 2 over b²",
         lambda: float(np.average(_line() ** 2, weights=np.exp(-(_line() ** 2)))), 0.5 - 1e-6, 0.5 + 1e-6,
     ),
-    _exact(
+    _claim(
         "Section 2.2, (3)", "Pr(Σa_j > b^p − ε·δ_p^p) < δ makes the mechanism (ε, δ)-private.",
         "true δ(0.1) at the scale of that rule for ε = 0.1, δ = 0.01, Δ = 1, p = 4", _true_delta_at_printed_rule,
         0.0, 0.01,
     ),
-    _exact(
+    _claim(
         "Definition 2 (a)", "The truncated Laplace mechanism with λ = δ₁/ε is of ε-DP.",
         "privacy loss over ε on [0, 1], ε = 1, δ₁ = 0.1", _loss_of_truncation, 0.0, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Definition 2 (b)", "The BIT Laplace mechanism with λ = δ₁/ε is of ε-DP.",
         "largest log-ratio of densities and masses over ε, ε = 1, δ₁ = 0.1", _loss_of_inflation, 0.0, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "(4)", "The truncated density is normalised by 1 − ½e^(−(c₁−s)/λ) − ½e^((c₀−s)/λ).",
         "largest gap to the integral of Laplace noise over the domain",
         lambda: _largest(lambda s, b: float(np.trapezoid(_bulk(s, b), _X)) - _normaliser(s, b)), -1e-6, 1e-6,
     ),
-    _exact(
+    _claim(
         "(5)", "The BIT law has mass ½e^(−(s−c₀)/λ) at c₀ and 1 − ½e^(−(c₁−s)/λ) at c₁.",
         "total mass as printed, s = 0.7, λ = 0.3",
         lambda: _normaliser(0.7, 0.3) + _tails(0.7, 0.3)[0] + 1 - _tails(0.7, 0.3)[1], 1 - 1e-9, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Proposition 1, (6)", "The mean of the truncated law is (6).", "largest gap to quadrature over 28 settings",
         lambda: _largest(lambda s, b: _printed_6(s, b) - _moment(s, b, False, 1)), 0.0, 1e-6,
     ),
-    _exact(
+    _claim(
         "Proposition 1, (7)", "The mean of the BIT law is (7).", "largest gap to quadrature over 28 settings",
         lambda: _largest(lambda s, b: _printed_7(s, b) - _moment(s, b, True, 1)), 0.0, 1e-6,
     ),
-    _exact(
+    _claim(
         "Proposition 1 (a)", "Both laws are unbiased if the bounds are symmetric around s.",
         "largest bias of either law at s = ½",
         lambda: max(abs(f(0.5, b)) for f in (_printed_6, _printed_7) for _, b in _GRID), 0.0, 1e-12,
     ),
-    _exact(
+    _claim(
         "Proposition 1 (a)", "… and only if they are.", "smallest bias of either law elsewhere on the grid",
         lambda: min(abs(f(s, b)) for f in (_printed_6, _printed_7) for s, b in _GRID if s != 0.5), 1e-12, inf,
     ),
-    _exact(
+    _claim(
         "Proposition 1 (b)", "The direction of the bias is the same between the two.",
         "share of 28 settings with (μ₁ − s)(μ₂ − s) ≥ 0",
         lambda: _share(lambda s, b: _printed_6(s, b) * _printed_7(s, b) >= 0), 1.0, 1.0,
     ),
-    _exact(
+    _claim(
         "Proposition 1 (c)", "BIT is no more biased than truncation.", "share of 28 settings with |μ₁ − s| ≥ |μ₂ − s|",
         lambda: _share(lambda s, b: abs(_printed_6(s, b)) >= abs(_printed_7(s, b)) - 1e-15), 1.0, 1.0,
     ),
-    _exact(
+    _claim(
         "Remark 3, (9)", "With c₁ = ∞ the truncated bias is ½(λ − c₀ + s)e^((c₀−s)/λ)/(1 − ½e^((c₀−s)/λ)).",
         "gap to quadrature over [0, 60], s = 0.4, λ = 0.5", lambda: _half_line_bias(0.4, 0.5), -1e-6, 1e-6,
     ),
-    _exact(
+    _claim(
         "Remark 3", "0 < 1 − ½e^((c₀−s)/λ) < ½.", "1 − ½e^((c₀−s)/λ) at s − c₀ = λ", lambda: 1 - exp(-1) / 2, 0.0, 0.5,
     ),
-    _exact(
+    _claim(
         "Proposition 2", "The MSE of both laws is at most 2λ².", "largest MSE over 2λ², 28 settings and two laws",
         lambda: max(_moment(s, b, law, 2) / (2 * b * b) for s, b in _GRID for law in (True, False)), 0.0, 1 + 1e-6,
     ),
-    _exact(
+    _claim(
         "Proposition 2", "The MSE falls as n^(−2k) where δ₁ falls as n^(−k).",
         "slope of log MSE in log λ between λ = 0.01 and 0.02, s = 0.3",
         lambda: math.log(_moment(0.3, 0.02, False, 2) / _moment(0.3, 0.01, False, 2), 2), 1.99, 2.01,
     ),
-    _exact(
+    _claim(
         "Appendix B", "The MSE of the truncated law is 2λ² minus the printed quotient.",
         "printed MSE over the true one, s = 0.9, λ = 0.05",
         lambda: _printed_mse(0.9, 0.05) / _moment(0.9, 0.05, False, 2), 0.999, 1.001,
     ),
-    _exact(
+    _claim(
         "Table 1", "The global sensitivity of a variance is (c₁ − c₀)²/n.",
         "largest change by enumeration, n = 5, over that", lambda: 5 * _replaced(_variance, [(0,), (0.5,), (1,)], 5),
         1 - 1e-9, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Table 1", "The global sensitivity of a covariance is (c_j1 − c_j0)(c_j'1 − c_j'0)/n.",
         "largest change by enumeration, n = 4, over that",
         lambda: 4 * _replaced(_covariance, list(product((0, 1), repeat=2)), 4), 1 - 1e-9, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Table 1", "A variance is at most n(c₁ − c₀)²/(4(n − 1)).", "largest variance of six values over that",
         lambda: float(max(np.var(rows, ddof=1) for rows in product((0, 0.5, 1), repeat=6))) / (6 / 20), 0.0, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Section 4.2", "The sensitivity of proportions is 2/n where a record is substituted.",
         "largest ℓ₁ change by enumeration, n = 5, times n",
         lambda: 5 * _shares_move(5, replaced=True), 2 - 1e-9, 2 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Section 4.2", "… and 1/n where a record is deleted (and n is known).",
         "largest ℓ₁ change of counts over n by enumeration, n = 5, times n",
         lambda: 5 * _shares_move(5, replaced=False), 1 - 1e-9, 1 + 1e-9,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import exp, inf, log, sqrt
 from statistics import median
 from typing import Any
@@ -27,6 +28,8 @@ _PAIRED = {0.5: 0.005, 1.0: 0.02, 2.0: 0.08, 5.0: 0.32}
 """Table 2 sets these ε and ρ side by side."""
 
 Row = dict[str, Any]
+_claim = partial(PaperClaim, "liu2023")
+_all = partial(_claim, part="simulation")
 
 
 @dataclass(frozen=True)
@@ -165,10 +168,7 @@ def _power(
 def _of(case: Subsection, claim: str, statistic: str, measure: Any, low: float = -inf, high: float = inf) -> PaperClaim:
     alike = "α = β" if case.symmetric else "α ≠ β"
     effect = "θ ≠ 0" if case.different else "θ = 0"
-    return PaperClaim(
-        paper="liu2023", place=f"Section {case.section} ({case.law}, {effect}, {alike})", claim=claim,
-        statistic=statistic, measure=measure, low=low, high=high, part="simulation",
-    )  # fmt: skip
+    return _all(f"Section {case.section} ({case.law}, {effect}, {alike})", claim, statistic, measure, low, high)
 
 
 def _best(case: Subsection) -> Iterator[PaperClaim]:
@@ -299,20 +299,6 @@ def _said() -> Iterator[PaperClaim]:
     yield from (_undercovers(twelve, name) for name in ("4SDD", "6SDD"))
     yield _powerful(twelve, ("4S", "4SDD", "6S", "6SDD"), "All methods can provide power close to 1 except for 2S.")
     yield from (_concentrated_is_no_better(case) for case in _CASES)
-
-
-def _all(
-    place: str,
-    claim: str,
-    statistic: str,
-    measure: Callable[[Rows], MeasuredRange],
-    low: float = -inf,
-    high: float = inf,
-) -> PaperClaim:
-    return PaperClaim(
-        paper="liu2023", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high,
-        part="simulation",
-    )  # fmt: skip
 
 
 def _median_ratio(rows: Iterable[Row], one: str, other: str, column: str) -> MeasuredRange:
@@ -451,19 +437,6 @@ _TABLE_2 = {
 _RHOS = (0.005, 0.02, 0.08, 0.32, 1.28)
 
 
-def _claim(
-    place: str, claim: str, statistic: str, measure: Callable[[Rows], MeasuredRange], *, low: float = -inf,
-    high: float = inf, part: str | None = None,
-) -> PaperClaim:  # fmt: skip
-    return PaperClaim(
-        paper="liu2023", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high, part=part
-    )
-
-
-def _exactly(value: Callable[[], float]) -> Callable[[Rows], MeasuredRange]:
-    return lambda _: MeasuredRange.exact(value())
-
-
 # ---- Algorithm 1, as printed --------------------------------------------------------------------------------------
 
 
@@ -598,45 +571,45 @@ CLAIMS: tuple[PaperClaim, ...] = (
     _claim(
         "Algorithm 1", "PrivateQuantile with weights exp(−ε|j − qP|) is ε-DP.",
         "largest log-ratio of two neighbours over ε, found by hand (four values, ε = 1)",
-        _exactly(_quantile_loss), high=1.0,
+        _quantile_loss, high=1.0,
     ),
     _claim(
         "Algorithm 1, line 3", "j* is drawn from {1, …, P − 1}: still ε-DP.",
-        "mass of outputs that a neighbour cannot give (four values, ε = 1)", _exactly(_impossible_outputs), high=0.0,
+        "mass of outputs that a neighbour cannot give (four values, ε = 1)", _impossible_outputs, high=0.0,
     ),
     _claim(
         "Equations (16), (17)", "Δ₁(s′₁) = u* − l*.",
-        "change of s′₁ over u* − l* when one value leaves (1, 1.2)", _exactly(_sum_moves), high=1.0,
+        "change of s′₁ over u* − l* when one value leaves (1, 1.2)", _sum_moves, high=1.0,
     ),
     _claim(
         "Section 3.4", "In 4S and 6S, s′₁ inside the raw quantiles may use the sensitivity of the sanitized ones.",
-        "change of s′₁ over a width of 0.8, for ten values of which one moves", _exactly(_raw_quantiles_move), high=1.0,
+        "change of s′₁ over a width of 0.8, for ten values of which one moves", _raw_quantiles_move, high=1.0,
     ),
     _claim(
         "Section 2.1 (3)", "ρ-zCDP gives (ρ + 2√(ρ log 1/δ), δ)-DP; Table 2 lists it for δ = 1/n.",
-        "largest distance from the fifteen printed values", _exactly(_table_2), high=0.0006, part="table-2",
+        "largest distance from the fifteen printed values", lambda _: _table_2(), high=0.0006, part="table-2",
     ),
     _claim(
         "Table 2, section 5.1", "The variance of the Laplace mechanism is notably smaller than that of the Gaussian.",
         "largest ratio of variances for one statistic with the whole budget",
-        _exactly(lambda: _laplace_over_gaussian(1)), high=0.75, part="table-2",
+        lambda _: _laplace_over_gaussian(1), high=0.75, part="table-2",
     ),
     _claim(
         "Table 2, section 5.1", "… “in the examined simulation scenarios”, such as 4S with m = 4.",
         "largest ratio of variances for one statistic with 1/16 of the budget",
-        _exactly(lambda: _laplace_over_gaussian(16)), high=0.75, part="table-2",
+        lambda _: _laplace_over_gaussian(16), high=0.75, part="table-2",
     ),
     _claim(
         "Section 5.1", "The parameters of ZILN lead to θ = 1.64.", "0.01·exp(4.6 + 1/2)",
-        _exactly(lambda: 0.01 * exp(5.1)), low=1.635, high=1.645,
+        lambda: 0.01 * exp(5.1), low=1.635, high=1.645,
     ),
     _claim(
-        "Section 5.1", "The parameters of ZINB lead to θ = 0.03.", "(0.03 − 0.02)·3", _exactly(lambda: 0.01 * 3),
+        "Section 5.1", "The parameters of ZINB lead to θ = 0.03.", "(0.03 − 0.02)·3", lambda: 0.01 * 3,
         low=0.03 - 1e-12, high=0.03 + 1e-12,
     ),
     _claim(
         "Theorem 1", "O(P⁻²) = o(n⁻¹) if P = o(√n).", "P⁻² over n⁻¹ at n = 10⁶, P = 100",
-        _exactly(lambda: 100.0**-2 / 1e-6), high=1.0,
+        lambda: 100.0**-2 / 1e-6, high=1.0,
     ),
     _claim(
         "Theorem 4 (30)", "The sanitized quantile converges to the population quantile: mean square O(P⁻¹).",
@@ -670,7 +643,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
     ),
     _claim(
         _TABLE_3, "“In all cases, regardless of α, β, ε, the 95 % CIs in all methods contain 0.”",
-        "printed intervals of the asymmetric block that do not hold 0 (naïve, ε = 5 and 50)", _exactly(_outside),
+        "printed intervals of the asymmetric block that do not hold 0 (naïve, ε = 5 and 50)", lambda _: _outside(),
         high=0.0, part="table-3",
     ),
     _claim(
@@ -679,7 +652,7 @@ CLAIMS: tuple[PaperClaim, ...] = (
     ),
     _claim(
         _TABLE_3, "“In general, 4S is the best performer”, by the printed standard errors for α = β.",
-        "number of the five ε at which its printed SE is the least of the PAC-based methods", _exactly(_printed_best),
+        "number of the five ε at which its printed SE is the least of the PAC-based methods", lambda _: _printed_best(),
         low=3.0, part="table-3",
     ),
     _claim(

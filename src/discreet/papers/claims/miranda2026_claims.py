@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 from math import exp, inf, log
 from typing import Any
@@ -139,63 +140,46 @@ def _cost(rows: Rows, reading: str, epsilon: float, rate: float) -> MeasuredRang
 _AGE = {"subject": "adult age"}
 
 
-def _exact(
-    place: str, claim: str, statistic: str, value: Callable[[], float], low: float = -inf, high: float = inf
-) -> PaperClaim:
-    return PaperClaim(
-        paper="miranda2026", place=place, claim=claim, statistic=statistic, low=low, high=high,
-        measure=lambda _: MeasuredRange.exact(value()),
-    )  # fmt: skip
+_claim = partial(PaperClaim, "miranda2026")
 
 
-def _run(
-    place: str,
-    part: str,
-    claim: str,
-    statistic: str,
-    measure: Callable[[Rows], MeasuredRange],
-    low: float = -inf,
-    high: float = inf,
-) -> PaperClaim:  # fmt: skip
-    return PaperClaim(
-        paper="miranda2026", place=place, claim=claim, statistic=statistic, measure=measure, low=low, high=high,
-        part=part,
-    )  # fmt: skip
+def _run(place: str, part: str, *said: Any) -> PaperClaim:
+    return _claim(place, *said, part=part)
 
 
 CLAIMS: tuple[PaperClaim, ...] = (
-    _exact(
+    _claim(
         "Theorem 5.3", "ε^S is the largest ratio, and the bound is tight for Poisson sampling.",
         "printed ratio 1 − r + r·e^ε over the tight ε^S, ε = 1, rate r = ½",
         lambda: (0.5 + 0.5 * exp(1)) / _poisson(1.0, 0.5), 1 - 1e-9, 1 + 1e-9,
     ),
-    _exact(
+    _claim(
         "Theorem 5.4", "M∘S is (ε^S, δ^S)-DP with the printed ε^S.",
         "largest loss of databases of 400 records minus ε^S, 40 settings", _worst_excess, -inf, 2e-7,
     ),
-    _exact(
+    _claim(
         "Theorem 5.4, Proposition B.12", "The result is tight where the maximum is at p = 0 or p = 1.",
         "largest share of ε^S that such a database reaches", _reached, 0.99, 1 + 1e-6,
     ),
-    _exact(
+    _claim(
         "Section 5.3", "M − m = 0 provides uniform Poisson sampling.",
         "largest gap between ε^S and the Poisson bound on the diagonal",
         lambda: max(abs(_bound(e, m, m) - _poisson(e, 1 - m)) for e in (0.5, 1.0, 2.0) for m in (0.1, 0.5, 0.9)),
         0.0, 1e-9,
     ),
-    _exact(
+    _claim(
         "Section 5.3", "ε^S increases as m → 0.", "ε^S at m = 0.001, M = ½, ε = 1",
         lambda: _bound(1.0, 0.001, 0.5), 100.0,
     ),
-    _exact(
+    _claim(
         "Section 5.3", "ε^S increases as M → 1.", "ε^S at m = ½, M = 0.999, ε = 1",
         lambda: _bound(1.0, 0.5, 0.999), 100.0,
     ),
-    _exact(
+    _claim(
         "Section 5.3", "The ratio ε^S/ε converges to 1 when ε → ∞.", "ratio at ε = 700, m = 0.3, M = 0.6",
         lambda: _bound(700.0, 0.3, 0.6) / 700, 0.99, 1.01,
     ),
-    _exact(
+    _claim(
         "Corollary B.13", "Outlier-score suppression amplifies no more than Poisson sampling at rate 1 − m.",
         "smallest ε^S minus the Poisson bound, 40 settings",
         lambda: min(_bound(e, m, M) - _poisson(e, 1 - m) for e, m, M in _SETTINGS), -1e-9,
