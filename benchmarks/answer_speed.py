@@ -24,20 +24,25 @@ FILES = ("csv", "parquet")
 ONE_ROW = "(SELECT *, row_number() OVER (PARTITION BY person ORDER BY hash(x0, x1, x3)) AS place FROM {rows})"
 
 Ask = Callable[[Any, Any], object]
-MEANS: tuple[Ask, Ask] = (lambda one, cost: one.mean("x1", cost), lambda one, cost: one.mean("x0", cost))
+MEANS: tuple[Ask, Ask] = (
+    lambda one, cost: one.mean("x1", guarantee=cost),
+    lambda one, cost: one.mean("x0", guarantee=cost),
+)
 QUESTIONS: dict[str, tuple[bool, str, Ask, Ask]] = {
     "mean": (False, "SELECT avg(x1) FROM {rows}", *MEANS),
     "count by label": (
         False, "SELECT x3, count(*) FROM {rows} GROUP BY x3",
-        lambda one, cost: one.count(cost, by="x3"), lambda one, cost: one.count(cost, by="x8"),
+        lambda one, cost: one.count(guarantee=cost, by="x3"), lambda one, cost: one.count(guarantee=cost, by="x8"),
     ),
     "table": (
         False, "SELECT x3, x8, count(*) FROM {rows} GROUP BY x3, x8",
-        lambda one, cost: one.table(["x3", "x8"], cost), lambda one, cost: one.table(["x8", "x3"], cost),
+        lambda one, cost: one.table(["x3", "x8"], guarantee=cost),
+        lambda one, cost: one.table(["x8", "x3"], guarantee=cost),
     ),
     "regression": (
         False, "SELECT regr_slope(x1, x0), regr_intercept(x1, x0), regr_r2(x1, x0) FROM {rows}",
-        lambda one, cost: one.regression("x1", "x0", cost), lambda one, cost: one.regression("x0", "x1", cost),
+        lambda one, cost: one.regression("x1", "x0", guarantee=cost),
+        lambda one, cost: one.regression("x0", "x1", guarantee=cost),
     ),
     "mean, limit of one row": (True, "SELECT avg(x1) FROM {rows}", *MEANS),
     "mean, limit of one row in both": (True, f"SELECT avg(x1) FROM {ONE_ROW} WHERE place = 1", *MEANS),

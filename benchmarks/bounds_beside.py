@@ -36,7 +36,7 @@ def own(columns: dict[str, np.ndarray]) -> dict[str, Any]:
     bounds: dict[str, list[list[float]]] = {name: [] for name in columns}
     start = time.perf_counter()
     for _ in range(REPEATS):
-        found = Session(table, Schema(columns={}), ledger=":memory:", budget=PureDP(1.0)).profile(PureDP(1.0))
+        found = Session(table, Schema(columns={}), ledger=":memory:", budget=PureDP(1.0)).profile(epsilon=1.0)
         for name, one in found.columns.items():
             bounds[name].append([one.low or 0.0, one.high or 0.0])
     return {"bounds": bounds, "seconds": (time.perf_counter() - start) / REPEATS}

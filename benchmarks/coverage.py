@@ -247,7 +247,7 @@ _NAMES = ("yes .3", "yes .02", "normal", "normal .95", "lognormal", "t, 3 df", "
 def _released(parameters: Parameters, rng: np.random.Generator) -> PairMoments:
     """Noisy totals of many samples."""
     schema, population = columns_of(parameters, "x", "y"), pairs(parameters["population"])
-    asked = CovarianceMatrixQuestion(schema, ["x", "y"], guarantee_of(parameters)).measurement
+    asked = CovarianceMatrixQuestion(schema, ["x", "y"], guarantee=guarantee_of(parameters)).measurement
     equal = np.full(len(population.points), 1 / len(population.points))
     totals = rng.multinomial(parameters["n"], equal, size=parameters["repeats"]) @ population.parts
     return PairMoments(**released(asked, totals, rng), shape=(_DEGREE + 1, _DEGREE + 1))
@@ -379,7 +379,7 @@ def units(parameters: Parameters, seed: int) -> Iterator[Row]:
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
     each = max(parameters["n"] // len(_ROWS), 1)
     drawn = np.sum([rows * population.samples(each, parameters["repeats"], rng) for rows in _ROWS], axis=0)
-    asked = MeanQuestion(_UNITS, "x", guarantee_of(parameters), variance=True).measurement
+    asked = MeanQuestion(_UNITS, "x", guarantee=guarantee_of(parameters), variance=True).measurement
     found = PartMoments(**released(asked, drawn @ _parts(population), rng))
     covered = found.accepts_mean(population.mean, LEVEL)
     low, high = PartMoments(**released(asked, drawn[:_UNITS_SHOWN] @ _parts(population), rng)).mean_interval(LEVEL)
@@ -408,7 +408,7 @@ def sampled(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean of all rows of the data, from a Poisson sample of three in ten."""
     population, data, kept, guarantee, rng = _poisson(parameters, seed)
     truths = data @ population.points / parameters["n"]
-    question = MeanQuestion(Schema(columns=_COLUMNS), "x", guarantee, variance=True)
+    question = MeanQuestion(Schema(columns=_COLUMNS), "x", guarantee=guarantee, variance=True)
     found = _kept(question, kept, rng)
     covered = found.accepts_mean(truths, LEVEL)
     low, high = _kept(question, kept[:_UNITS_SHOWN], rng).mean_interval(LEVEL)
@@ -422,7 +422,7 @@ def sampled_variance(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The variance of all rows of the data, from the same sample."""
     population, data, kept, guarantee, rng = _poisson(parameters, seed)
     first, second = (data @ population.points**power / parameters["n"] for power in (1, 2))
-    question = VarianceQuestion(Schema(columns=_COLUMNS), "x", guarantee)
+    question = VarianceQuestion(Schema(columns=_COLUMNS), "x", guarantee=guarantee)
     found = _kept(question, kept, rng)
     covered = found.accepts_variance(second - first**2, LEVEL)
     low, high = _kept(question, kept[:_UNITS_SHOWN], rng).variance_interval(LEVEL)
@@ -525,7 +525,7 @@ def _agreeing(inside: Any, covered: NDArray[np.bool_]) -> None:
 def mean(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The mean, from five parts or, where nothing but the mean is asked for, from two."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
-    question = MeanQuestion(columns_of(parameters, "x"), "x", guarantee_of(parameters), variance=True)
+    question = MeanQuestion(columns_of(parameters, "x"), "x", guarantee=guarantee_of(parameters), variance=True)
     asked = question.measurement if parameters["parts"] == 5 else _mean_alone(parameters)
     found, noise = _moments(parameters, asked, population, rng)
     covered = found.accepts_mean(population.mean, LEVEL)
@@ -539,7 +539,7 @@ def mean(parameters: Parameters, seed: int) -> Iterator[Row]:
 def variance(parameters: Parameters, seed: int) -> Iterator[Row]:
     """The variance, from five parts."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
-    question = VarianceQuestion(columns_of(parameters, "x"), "x", guarantee_of(parameters))
+    question = VarianceQuestion(columns_of(parameters, "x"), "x", guarantee=guarantee_of(parameters))
     found, noise = _moments(parameters, question.measurement, population, rng)
     covered = found.accepts_variance(population.variance, LEVEL)
     low, high = _coverage_first(found).variance_interval(LEVEL)

@@ -62,7 +62,7 @@ class Outcomes:
         if self.labels is not None:
             columns["label"] = Categories(_LABELS)
         schema = Schema(columns={**columns, "outcome": Categories(["no", "yes"])})
-        return LogisticQuestion(schema, "outcome", list(columns), PureDP(1.0))
+        return LogisticQuestion(schema, "outcome", list(columns), epsilon=1.0)
 
     def parts(self, degrees: tuple[int, ...]) -> Array:
         """What each row adds to the totals, without the outcome and then with it."""

@@ -85,7 +85,7 @@ def _pairs(parameters: Parameters, seed: int, method: str) -> Iterator[Row]:
     """Both intervals of the share; the less covered of them counts."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
     guarantee, repeats = _GUARANTEES[parameters["guarantee"]](parameters["budget"]), parameters["repeats"]
-    asked = SignedRankQuestion(columns_of(parameters, "x"), "x", 0.5, guarantee, method=method).measurement
+    asked = SignedRankQuestion(columns_of(parameters, "x"), "x", 0.5, guarantee=guarantee, method=method).measurement
     statistic: Any = asked.statistic
     noise, public, how = asked.mechanism.law(0.0), statistic.n is not None, statistic.how
     kept = (population.points != 0) | public

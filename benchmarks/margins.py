@@ -194,11 +194,11 @@ def many_columns(columns: int = 30, labels: int = 10, rows: int = 100_000) -> di
     schema = Schema(columns={name: Categories(list(range(labels))) for name in names})
     wanted = all_margins(names, 2)
     start = time.perf_counter()
-    TablesQuestion(schema, wanted, ONE)
+    TablesQuestion(schema, wanted, guarantee=ONE)
     planned = time.perf_counter() - start
     session = Session(data, schema, ledger=":memory:", budget=ONE)
     start = time.perf_counter()
-    found = session.tables(wanted, ONE).tables()
+    found = session.tables(wanted, guarantee=ONE).tables()
     return {
         "tables": float(len(found)),
         "seconds to plan": planned,

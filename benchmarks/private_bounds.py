@@ -140,7 +140,7 @@ def repeated(
     """For each repeat and column: whether the bounds hold enough, and whether they are narrow enough."""
     columns = people(n)
     exact = Exact(columns, n)
-    question = ProfileQuestion(Schema(columns={}), spent, columns=[*columns, *LABELS], proportion=held)
+    question = ProfileQuestion(Schema(columns={}), guarantee=spent, columns=[*columns, *LABELS], proportion=held)
     reach = {name: times * float(np.subtract(*np.quantile(one, span[::-1]))) for name, one in exact.values.items()}
     results = np.zeros((repeats, len(question.names), 2), bool)
     for repeat in range(repeats):
@@ -213,7 +213,7 @@ def _mean_ratio(population: int, share: float, part: float, repeats: int) -> flo
 
     def error(high: float, spent: float, seed: int) -> float:
         asked = MeanQuestion(
-            Schema(columns={"income": Bounds(0, float(np.ceil(high)), grid=1)}), "income", PureDP(spent)
+            Schema(columns={"income": Bounds(0, float(np.ceil(high)), grid=1)}), "income", epsilon=spent
         )
         inside = np.clip(values, 0, high).sum() / high
         rng = np.random.default_rng(seed)
@@ -225,7 +225,7 @@ def _mean_ratio(population: int, share: float, part: float, repeats: int) -> flo
 
     highs = np.quantile(values, [0.99, 0.995, 0.998, 0.999, 0.9995, 1.0])
     best = min(rmse([error(high, 1.0, seed) for seed in range(200)]) for high in highs)
-    question = ProfileQuestion(Schema(columns={}), PureDP(part), columns=["income"], proportion=share)
+    question = ProfileQuestion(Schema(columns={}), epsilon=part, columns=["income"], proportion=share)
     errors = []
     for seed in range(repeats):
         found = question.drawn(exact.counting, Unclaimed(np.random.default_rng([9, seed])), Passed(simulated=True))

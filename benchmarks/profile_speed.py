@@ -84,7 +84,7 @@ def run(kind: str, rows: int, columns: int) -> dict[str, Any]:
 
         def profile() -> None:
             session = Session(**source, schema=schema, ledger=":memory:", budget=PureDP(1.0))
-            session.profile(PureDP(1.0), columns=names)
+            session.profile(epsilon=1.0, columns=names)
 
         footer = timed(plain)[0]
         connection.execute("SET disabled_optimizers = 'statistics_propagation'")

@@ -125,9 +125,9 @@ def at_scale(rows: int = 2_000_000, numbers: int = 8) -> dict[str, float]:
     plain = pa.table({name: rng.integers(0, 100, rows) for name in (*names, "y")})
     schema = Schema(columns={name: Bounds(0, 100, grid=1) for name in plain.column_names})
     session = Session(plain, schema, ledger=":memory:", budget=PureDP(2.0))
-    session.count(PureDP(1.0))  # reads the rows
+    session.count(epsilon=1.0)  # reads the rows
     start = time.perf_counter()
-    session.regression("y", names, PureDP(1.0))
+    session.regression("y", names, epsilon=1.0)
     own = time.perf_counter() - start
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT * FROM plain")

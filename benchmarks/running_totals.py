@@ -30,7 +30,7 @@ def running() -> np.ndarray:
     """`running_total`, month after month."""
     asked = session()
     for month in MONTHS:
-        found = asked.running_total("month", WHOLE, period=month)
+        found = asked.running_total("month", guarantee=WHOLE, period=month)
     return np.array([*found.totals.values()])
 
 
@@ -38,12 +38,12 @@ def split() -> np.ndarray:
     """A count of all rows so far every month, for a twenty-fourth of the budget each."""
     share = WHOLE.split(len(MONTHS))[0]
     so_far = np.cumsum(ADDED)
-    return np.array([session(ROWS.slice(0, int(rows))).count(share).measured for rows in so_far])
+    return np.array([session(ROWS.slice(0, int(rows))).count(guarantee=share).measured for rows in so_far])
 
 
 def added_up() -> np.ndarray:
     """A count of each month's own rows, for all of the budget, since every row is in one month; added up."""
-    return np.cumsum(np.asarray(session().count(WHOLE, by="month").measured))
+    return np.cumsum(np.asarray(session().count(guarantee=WHOLE, by="month").measured))
 
 
 WAYS: dict[str, Callable[[], np.ndarray]] = {

@@ -46,12 +46,12 @@ def measure() -> dict[str, tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "bench.ledger", PureDP(1000.0))
         session = Session(rows, Schema(columns={}), ledger=ledger)
-        session.count(PureDP(0.001))  # opens the data
-        fresh = _median(lambda i: session.count(PureDP(0.001), name=f"first {i}"))
-        again = _median(lambda i: session.count(PureDP(0.001), name=f"first {i}"))
+        session.count(epsilon=0.001)  # opens the data
+        fresh = _median(lambda i: session.count(epsilon=0.001, name=f"first {i}"))
+        again = _median(lambda i: session.count(epsilon=0.001, name=f"first {i}"))
         _fill(ledger, RELEASES)
-        late = _median(lambda i: session.count(PureDP(0.001), name=f"last {i}"))
-        repeated = _median(lambda i: session.count(PureDP(0.001), name=f"first {i}"))
+        late = _median(lambda i: session.count(epsilon=0.001, name=f"last {i}"))
+        repeated = _median(lambda i: session.count(epsilon=0.001, name=f"first {i}"))
     return {"new request": (fresh, late), "repeated request": (again, repeated)}
 
 

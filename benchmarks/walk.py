@@ -22,7 +22,7 @@ PAGE = SOURCE.parents[1] / "docs" / "explanation" / "walk.md"
 _INTRODUCTION = """\
 # The walk of a mean
 
-`session.mean("age", PureDP(1.0))`, asked for the first time of 1,000 rows in memory with a ledger on disk, passes
+`session.mean("age", epsilon=1.0)`, asked for the first time of 1,000 rows in memory with a ledger on disk, passes
 through {files} files of discreet and executes {lines} of their lines. `python benchmarks/walk.py` writes this page.
 """
 
@@ -48,12 +48,12 @@ def walked() -> tuple[dict[str, int], Counter[tuple[str, str]]]:
 
     rows = pyarrow.table({"age": [float(age % 80) for age in range(1000)]})
     schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
-    Session(rows, schema, ledger=":memory:", budget=PureDP(4.0)).mean("age", PureDP(1.0))  # what is imported late
+    Session(rows, schema, ledger=":memory:", budget=PureDP(4.0)).mean("age", epsilon=1.0)  # what is imported late
     with tempfile.TemporaryDirectory() as folder:
         session = Session(rows, schema, ledger=Path(folder) / "walk.ledger", budget=PureDP(4.0))
         sys.settrace(call)  # type: ignore[arg-type]
         try:
-            session.mean("age", PureDP(1.0))
+            session.mean("age", epsilon=1.0)
         finally:
             sys.settrace(None)
     return {name: len(lines) for name, lines in entered.items()}, crossings

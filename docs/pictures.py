@@ -35,7 +35,7 @@ def releases() -> tuple[list[dict[str, Any]], float]:
     session = Session(pa.table({"age": age}), schema, ledger=":memory:", budget=PureDP(10.0))
     rows = []
     for epsilon in EPSILONS:
-        answer = session.mean("age", PureDP(epsilon), variance=True)
+        answer = session.mean("age", epsilon=epsilon, variance=True)
         noise, both = answer.noise_interval(0.95), answer.population_interval(0.95)
         rows.append(
             {

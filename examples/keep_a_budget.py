@@ -16,13 +16,13 @@ def main() -> None:
     schema = Schema(columns={"age": Bounds(18, 100, grid=1), "region": Categories(["north", "south", "west"])})
     with tempfile.TemporaryDirectory() as directory:  # a real ledger belongs beside its data, for good
         survey = Session(SURVEY, schema, ledger=Path(directory) / "survey.ledger", budget=PureDP(1.0))
-        first = survey.count(PureDP(0.4), by="region", name="people by region")
-        again = survey.count(PureDP(0.4), by="region", name="people by region")
+        first = survey.count(epsilon=0.4, by="region", name="people by region")
+        again = survey.count(epsilon=0.4, by="region", name="people by region")
         print(f"asked twice, answered alike: {first.release_id == again.release_id}; left: {survey.ledger.remaining()}")
         noted = survey.ledger.head
-        survey.mean("age", PureDP(0.5))
+        survey.mean("age", epsilon=0.5)
         try:
-            survey.mean("age", PureDP(0.5))
+            survey.mean("age", epsilon=0.5)
         except InsufficientBudget as refused:
             print(f"refused: {refused}")
         print(survey.ledger.statement())

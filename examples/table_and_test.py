@@ -13,7 +13,7 @@ def main() -> None:
     """Release a table once; the test and the margins use the release and cost nothing more."""
     schema = Schema(columns={"region": Categories(["north", "south", "west"]), "satisfied": Categories(["yes", "no"])})
     survey = Session(SURVEY, schema, ledger=":memory:", budget=GaussianDP(0.5))
-    answer = survey.homogeneity("satisfied", "region", GaussianDP(0.3))
+    answer = survey.homogeneity("satisfied", "region", mu=0.3)
     print(answer.result)
     print(answer.release.margin("region"))
     print(answer.release.proportions("satisfied"))

@@ -110,12 +110,14 @@ def changing(change: Callable[[Session, Exact], Exact]) -> type[Session]:
 
 @fault("a session that forgets to bound contributions")
 def _() -> Finding:
-    return asked(bounded_by(lambda limits: Contribution(groups=99, rows=99)), lambda s: s.sum("x", ONE, by="arm"))
+    return asked(
+        bounded_by(lambda limits: Contribution(groups=99, rows=99)), lambda s: s.sum("x", guarantee=ONE, by="arm")
+    )
 
 
 @fault("a session that keeps a row more than it says")
 def _() -> Finding:
-    return asked(bounded_by(lambda limits: replace(limits, rows=limits.rows + 1)), lambda s: s.count(ONE))
+    return asked(bounded_by(lambda limits: replace(limits, rows=limits.rows + 1)), lambda s: s.count(guarantee=ONE))
 
 
 @fault("a session that keeps a group more than it says")
@@ -129,7 +131,7 @@ def _() -> Finding:
         values = [row["x"] or 0.0 for row in session._source.to_pylist()]
         return replace(exact, value=Fraction(min(sum(values), 10**6)))
 
-    return asked(changing(change), lambda s: s.sum("x", ONE), ROWS)
+    return asked(changing(change), lambda s: s.sum("x", guarantee=ONE), ROWS)
 
 
 @fault("overlapping groups charged as if they were disjoint")
@@ -151,7 +153,7 @@ def _() -> Finding:
             super().ask(question, request)
             return noisy
 
-    return asked(Faulty, lambda s: s.count(ONE), ROWS)
+    return asked(Faulty, lambda s: s.count(guarantee=ONE), ROWS)
 
 
 @fault("a session that draws again when asked again")
@@ -160,7 +162,7 @@ def _() -> Finding:
         def ask(self, question: Any, request: str | None = None) -> Any:
             return super().ask(question.changed(name=None))
 
-    return asked(Faulty, lambda s: s.count(PureDP(0.5), name="r"), ROWS, repeats=True)
+    return asked(Faulty, lambda s: s.count(epsilon=0.5, name="r"), ROWS, repeats=True)
 
 
 @fault("a session that returns another answer to a request, without a charge")
@@ -170,7 +172,7 @@ def _() -> Finding:
             answer = super().ask(question, request)
             return replace(answer, value=question.measurement.mechanism.draw(self.exact(question).value))
 
-    return asked(Faulty, lambda s: s.count(PureDP(0.5), name="r"), ROWS, repeats=True)
+    return asked(Faulty, lambda s: s.count(epsilon=0.5, name="r"), ROWS, repeats=True)
 
 
 THREE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=3)
@@ -183,7 +185,7 @@ def _() -> Finding:
             moved = Sensitivity(moves=(2 / 4,))
             return super().ask(_Otherwise(question, sensitivity=moved, mechanism=Laplace(0.5)), request)
 
-    return asked(Faulty, lambda s: s.mean("x", ONE), THREE)
+    return asked(Faulty, lambda s: s.mean("x", guarantee=ONE), THREE)
 
 
 @fault("a δ that is dropped on the way to the ledger")
@@ -200,7 +202,7 @@ def _() -> Finding:
     def change(session: Session, exact: Exact) -> Exact:
         return replace(exact, public={"n": len(session._source)})
 
-    return asked(changing(change), lambda s: s.mean("x", ONE), ROWS)
+    return asked(changing(change), lambda s: s.mean("x", guarantee=ONE), ROWS)
 
 
 @fault("groups that nobody is in are left out")
@@ -220,7 +222,7 @@ def _() -> Finding:
             moved = Sensitivity(moves=(largest or 1.0,))
             return super().ask(_Otherwise(question, sensitivity=moved, mechanism=Laplace(largest or 1.0)), request)
 
-    return asked(Faulty, lambda s: s.sum("y", ONE), ROWS)
+    return asked(Faulty, lambda s: s.sum("y", guarantee=ONE), ROWS)
 
 
 @fault("an empty table is refused")
@@ -248,7 +250,7 @@ def _() -> Finding:
         def ask(self, question: Any, request: str | None = None) -> Any:
             return [super().ask(question, request), question.measurement.mechanism.draw(self.exact(question).value)]
 
-    return asked(Faulty, lambda s: s.count(ONE), ROWS)
+    return asked(Faulty, lambda s: s.count(guarantee=ONE), ROWS)
 
 
 @fault("a mode of several rows at the price of one")
@@ -258,7 +260,7 @@ def _() -> Finding:
             moved = Sensitivity(moves=(1.0,))
             return super().ask(_Otherwise(question, sensitivity=moved, mechanism=PermuteAndFlip(1.0)), request)
 
-    return asked(Faulty, lambda s: s.mode("arm", ONE))
+    return asked(Faulty, lambda s: s.mode("arm", guarantee=ONE))
 
 
 @fault("a sample that is charged at its rate")

@@ -73,11 +73,11 @@ def test_rows_that_cannot_be_read_are_paid_for_and_say_the_same_words(tmp_path):
         (tmp_path / "bad2.csv").write_text("x\n1\n2,3\n")
         asked = session(str(path), Schema(columns={"x": Bounds(0, 10, grid=1)}))
         with pytest.raises(ReleaseFailed) as failure:
-            asked.mean("x", PureDP(1.0), name="m")
+            asked.mean("x", epsilon=1.0, name="m")
         words.add(str(failure.value))
         assert asked.ledger.spent() == PureDP(1.0)
         with pytest.raises(ReleaseFailed):
-            asked.mean("x", PureDP(1.0), name="m")
+            asked.mean("x", epsilon=1.0, name="m")
         assert asked.ledger.spent() == PureDP(1.0)  # an outage is paid for once
         with pytest.raises(SourceError, match=r"line [23] "):
             asked.check_source()
@@ -96,7 +96,7 @@ def test_rows_that_cannot_be_read_are_paid_for_and_say_the_same_words(tmp_path):
 def test_what_headers_and_settings_tell_is_refused_for_nothing(source, options, words):
     asked = session(source, Schema(columns={"x": Bounds(0, 10, grid=1)}), **options)
     with pytest.raises((SourceError, InvalidParameter), match=words):
-        asked.mean("x", PureDP(1.0))
+        asked.mean("x", epsilon=1.0)
     assert asked.ledger.spent() == PureDP(0.0)
 
 
@@ -105,7 +105,7 @@ def test_types_that_a_catalogue_declares_are_refused_for_nothing(tmp_path):
     parquet.write_table(pa.table({"x": [datetime.date(2020, 1, 1)]}), path)
     asked = session(str(path), Schema(columns={"x": Bounds(0, 10, grid=1)}))
     with pytest.raises(InvalidParameter, match="is of type date"):
-        asked.mean("x", PureDP(1.0))
+        asked.mean("x", epsilon=1.0)
     assert asked.ledger.spent() == PureDP(0.0)
 
 
@@ -121,8 +121,8 @@ def test_running_totals_refuse_what_a_related_table_can_move():
     mu = GaussianDP(1.0)
     for facts, over, column in ((schema, "month", None), (schema, "own", "cost"), (filtered, "own", None)):
         with pytest.raises(InvalidParameter, match="comes from a related table"):
-            RunningTotalQuestion(facts, over, mu, column=column, period="a")
-    RunningTotalQuestion(schema, "own", mu, period="a")
+            RunningTotalQuestion(facts, over, guarantee=mu, column=column, period="a")
+    RunningTotalQuestion(schema, "own", guarantee=mu, period="a")
 
 
 # ---- formulas and sums -----------------------------------------------------------------------------------------------
@@ -137,15 +137,15 @@ def test_filters_and_formulas_over_wide_columns_answer_for_every_row(more):
     spike = Formula("1e20 / (1 + 1e6 * abs(age - 47))")
     schema = Schema(columns={**WIDE, "spike": Bounds(0, 1e24, grid=1e15, value=spike)}, where=Formula("wei >= 0"))
     asked = session(rows, schema)
-    assert asked.count(SHARP).value == 90
-    assert np.isfinite(asked.sum("spike", SHARP).value)
+    assert asked.count(guarantee=SHARP).value == 90
+    assert np.isfinite(asked.sum("spike", guarantee=SHARP).value)
 
 
 def test_wide_columns_are_compared_by_their_numbers():
     rows = pa.table({"wei": [0.0, 1e15, 5e23, 1e24]})
     for text, count in (("wei > 0", 3), ("wei >= 5e23", 2), ("wei == 1e24", 1)):
         schema = Schema(columns={"wei": WIDE["wei"]}, where=Formula(text))
-        assert session(rows, schema).count(SHARP).value == count
+        assert session(rows, schema).count(guarantee=SHARP).value == count
 
 
 def test_bounds_whose_powers_are_no_floats_are_refused_where_they_are_declared():
@@ -180,14 +180,14 @@ def test_released_labels_are_text_whatever_others_hold(make):
     for more in ([], ["n/a"]):
         values = [*CITIES, *more] if make is pd.DataFrame or not more else [*map(str, CITIES), *more]
         asked = session(make({"city": values}), Schema(columns={"city": PrivateLabels()}), ApproxDP(10.0, 1e-3))
-        found.append(asked.common_labels("city", ApproxDP(5.0, 1e-4)).labels)
+        found.append(asked.common_labels("city", epsilon=5.0, delta=1e-4).labels)
     assert found == [("1", "2"), ("1", "2")]
 
 
 def test_released_labels_declare_a_column_of_numbers():
     asked = session(pd.DataFrame({"city": CITIES}), Schema(columns={"city": PrivateLabels()}), ApproxDP(100.0, 1e-3))
-    found = asked.common_labels("city", ApproxDP(5.0, 1e-4))
-    counts = asked.declaring(city=found.categories()).count(ApproxDP(50.0, 1e-4), by="city")
+    found = asked.common_labels("city", epsilon=5.0, delta=1e-4)
+    counts = asked.declaring(city=found.categories()).count(epsilon=50.0, delta=1e-4, by="city")
     assert counts.value.tolist() == [500, 400]
 
 
@@ -200,12 +200,14 @@ def test_dates_mean_the_same_beside_any_other_value(stranger):
     schema = Schema(columns=DAYS)
 
     def usable(values):
-        return round(session(pd.DataFrame({"day": pd.Series(values, dtype=object)}), schema).count(SHARP, by=()).value)
+        return round(
+            session(pd.DataFrame({"day": pd.Series(values, dtype=object)}), schema).count(guarantee=SHARP, by=()).value
+        )
 
     def days(values):
         frame = pd.DataFrame({"day": pd.Series(values, dtype=object)})
         bins = Schema(columns={**DAYS, "m": Categories(list(range(1, 13)), value=Formula("month(day)"))})
-        return session(frame, bins).count(SHARP, by="m").value
+        return session(frame, bins).count(guarantee=SHARP, by="m").value
 
     together, own = days([*STAMPS, stranger]), days([stranger])
     assert together.tolist() == (days(STAMPS) + own).tolist()
@@ -213,7 +215,7 @@ def test_dates_mean_the_same_beside_any_other_value(stranger):
         pd.DataFrame({"day": pd.Series(STAMPS)}),
         Schema(columns={**DAYS, "m": Categories(list(range(1, 13)), value=Formula("month(day)"))}),
     )
-    assert typed.count(SHARP, by="m").value.tolist() == days(STAMPS).tolist()
+    assert typed.count(guarantee=SHARP, by="m").value.tolist() == days(STAMPS).tolist()
     assert usable([*STAMPS, stranger]) == 3
 
 
@@ -221,7 +223,7 @@ def test_an_empty_column_of_dates_is_answered_as_one_with_dates_is():
     schema = Schema(columns=DAYS)
     for values in ([np.nan, np.nan], [np.nan, "2020-05-01"], [1.0, 2.0]):
         asked = session(pd.DataFrame({"day": values}), schema)
-        assert np.isfinite(asked.quantile("day", 0.5, PureDP(1.0)).value).all()
+        assert np.isfinite(asked.quantile("day", 0.5, epsilon=1.0).value).all()
 
 
 NESTED = [[1, 2], np.array([1, 2]), {"a": 1}, (1,), Hostile(), 2**2000, decimal.Decimal("1E+5000"), pd.Timestamp.max]
@@ -232,16 +234,16 @@ def test_cells_that_are_no_single_value_cost_nobody_else(place):
     one = NESTED[place]
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "odd": pd.Series([1, 1, one], dtype=object)})
     undeclared = session(frame, Schema(columns={"x": Bounds(0, 10, grid=1)}))
-    assert undeclared.sum("x", SHARP).value == pytest.approx(6)
+    assert undeclared.sum("x", guarantee=SHARP).value == pytest.approx(6)
     declared = session(frame, Schema(columns={"odd": Categories([1, 2])}))
-    assert declared.count(SHARP, by="odd").value.tolist() == [2, 0]
+    assert declared.count(guarantee=SHARP, by="odd").value.tolist() == [2, 0]
 
 
 def test_undeclared_columns_are_not_converted(monkeypatch):
     frame = pd.DataFrame({"x": [1.0], "odd": [Hostile()]})
     seen = []
     monkeypatch.setattr(Hostile, "__str__", lambda self: seen.append(1) or "s")
-    session(frame, Schema(columns={"x": Bounds(0, 10, grid=1)})).sum("x", SHARP)
+    session(frame, Schema(columns={"x": Bounds(0, 10, grid=1)})).sum("x", guarantee=SHARP)
     assert seen == []
 
 
@@ -250,7 +252,7 @@ def test_far_and_nested_timestamps_are_missing():
     table = pa.table({"t": far, "u": pa.array([2**62, 0], pa.timestamp("us")), "x": [1.0, 2.0]})
     columns = {"x": Bounds(0, 10, grid=1), "u": Dates("1970-01-01", "1970-12-31")}
     for schema in (Schema(columns=columns), Schema(columns={**columns, "t": Categories(["a"])})):
-        assert session(table, schema).sum("x", SHARP).value == pytest.approx(3)
+        assert session(table, schema).sum("x", guarantee=SHARP).value == pytest.approx(3)
 
 
 IDS = [2**53 + 1 + 2 * place for place in range(999)]
@@ -260,10 +262,12 @@ def test_ids_count_alike_whether_somebody_has_none():
     unit = PrivacyUnit("id", contribution=Contribution(total=1))
     schema = Schema(columns={}, unit=unit)
     for ids, counts in ((IDS, [0, 0]), (list(range(999)), [999, 999]), ([str(one) for one in IDS], [999, 999])):
-        found = [session(pd.DataFrame({"id": values}), schema).count(SHARP).value for values in (ids, [*ids, None])]
+        found = [
+            session(pd.DataFrame({"id": values}), schema).count(guarantee=SHARP).value for values in (ids, [*ids, None])
+        ]
         assert found == counts
     for frame in (pd.DataFrame({"id": pd.array(IDS, dtype="Int64")}), pa.table({"id": IDS}), pl.DataFrame({"id": IDS})):
-        assert session(frame, schema).count(SHARP).value == 999  # these hold gaps by themselves
+        assert session(frame, schema).count(guarantee=SHARP).value == 999  # these hold gaps by themselves
 
 
 def test_a_reader_that_can_be_read_once_is_read_once():
@@ -271,9 +275,9 @@ def test_a_reader_that_can_be_read_once_is_read_once():
     unit = PrivacyUnit("p", contribution=Contribution(rows=1))
     schema = Schema(columns={"x": Bounds(0, 100, grid=1)}, unit=unit)
     asked = session(pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches()), schema)
-    asked.profile(PureDP(6.0), columns=["x"])
-    assert asked.sum("x", SHARP).value == pytest.approx(80_000, abs=50)
-    assert asked.declaring(x=Bounds(0, 50, grid=1)).sum("x", SHARP).value == pytest.approx(80_000, abs=50)
+    asked.profile(epsilon=6.0, columns=["x"])
+    assert asked.sum("x", guarantee=SHARP).value == pytest.approx(80_000, abs=50)
+    assert asked.declaring(x=Bounds(0, 50, grid=1)).sum("x", guarantee=SHARP).value == pytest.approx(80_000, abs=50)
 
 
 def test_zoned_timestamps_have_the_day_of_utc_in_frames_and_files(tmp_path, monkeypatch):
@@ -287,7 +291,7 @@ def test_zoned_timestamps_have_the_day_of_utc_in_frames_and_files(tmp_path, monk
     connection.execute(f"CREATE TABLE t AS FROM '{tmp_path}/rows.parquet'")
     sources = [*((one, {}) for one in [*values, str(tmp_path / "rows.parquet")]), (connection, {"table": "t"})]
     for source, options in sources:
-        assert session(source, months, **options).count(SHARP, by="m").value.tolist() == [1, 2]
+        assert session(source, months, **options).count(guarantee=SHARP, by="m").value.tolist() == [1, 2]
     assert connection.execute("SELECT current_setting('TimeZone')").fetchall() == [("Asia/Tokyo",)]
 
 
@@ -297,14 +301,16 @@ def test_zoned_timestamps_have_the_day_of_utc_in_frames_and_files(tmp_path, monk
 def test_a_question_belongs_to_the_declarations_of_its_session():
     rows = pa.table({"x": [1000.0] * 5, "p": [1] * 5})
     asked = session(rows, Schema(columns={"x": Bounds(0, 1000, grid=1)}))
-    narrow = SumQuestion(Schema(columns={"x": Bounds(0, 1, grid=1)}), "x", PureDP(10.0))
+    narrow = SumQuestion(Schema(columns={"x": Bounds(0, 1, grid=1)}), "x", epsilon=10.0)
     unit = PrivacyUnit("p", contribution=Contribution(total=1))
-    by_person = CountQuestion(Schema(columns={"x": Bounds(0, 1000, grid=1)}, unit=unit), PureDP(10.0))
+    by_person = CountQuestion(Schema(columns={"x": Bounds(0, 1000, grid=1)}, unit=unit), epsilon=10.0)
     for question in (narrow, by_person):
         for way in (asked.ask, asked.exact):
             with pytest.raises(InvalidParameter, match="was made for other declarations"):
                 way(question)
-    same = SumQuestion(Schema(columns={"x": Bounds(0, 1000, grid=1)}), "x", SHARP)  # another object, the same facts
+    same = SumQuestion(
+        Schema(columns={"x": Bounds(0, 1000, grid=1)}), "x", guarantee=SHARP
+    )  # another object, the same facts
     assert asked.ask(same).value == pytest.approx(5000, abs=200)
     assert asked.ledger.spent() == SHARP
 
@@ -327,11 +333,11 @@ def test_a_connection_that_takes_ids_for_one_another_is_refused():
     connection.execute("CREATE TABLE t AS SELECT unnest(['A', 'a']) AS p, 10.0 AS x")
     unit = PrivacyUnit("p", contribution=Contribution(rows=1))
     schema = Schema(columns={"x": Bounds(0, 10, grid=1)}, unit=unit)
-    assert session(connection, schema, table="t").sum("x", SHARP).value == pytest.approx(20)
+    assert session(connection, schema, table="t").sum("x", guarantee=SHARP).value == pytest.approx(20)
     connection.execute("SET default_collation = 'nocase'")
     asked = session(connection, schema, table="t")
     with pytest.raises(InvalidParameter, match="default_collation"):
-        asked.sum("x", SHARP)
+        asked.sum("x", guarantee=SHARP)
     assert asked.ledger.spent() == PureDP(0.0)
 
 
@@ -342,7 +348,7 @@ def test_engines_that_were_never_checked_are_refused_before_a_row_reaches_them(m
     monkeypatch.setattr(type(engine), "create_table", lambda *_, **__: pytest.fail("the rows were uploaded"))
     asked = session(pa.table({"x": [1.0]}), Schema(columns={"x": Bounds(0, 1, grid=1)}), engine=engine)
     with pytest.raises(InvalidParameter, match="Use DuckDB or Spark"):
-        asked.sum("x", SHARP)
+        asked.sum("x", guarantee=SHARP)
 
 
 @pytest.mark.parametrize("bad", [b"\xff\xfe", b"ok\xc3"])
@@ -350,15 +356,15 @@ def test_bytes_that_are_not_text_are_a_label_like_others(bad):
     texts = pa.array([b"a", b"a", bad]).view(pa.string())
     table = pa.table({"g": texts, "x": [1.0, 1.0, 5.0]})
     schema = Schema(columns={"g": Categories(["a", "b"]), "x": Bounds(0, 10, grid=1)})
-    assert session(table, schema).count(SHARP, by="g").value.tolist() == [2, 0]
-    kept = session(table, schema).omitting(PoissonSample(0.999999)).count(PureDP(50.0)).value
+    assert session(table, schema).count(guarantee=SHARP, by="g").value.tolist() == [2, 0]
+    kept = session(table, schema).omitting(PoissonSample(0.999999)).count(epsilon=50.0).value
     assert kept == pytest.approx(3, abs=2)
 
 
 def test_a_proportion_of_text_and_of_numbers_is_the_same():
     for values in ([1, 1, 2], ["1", "1", "2"], [1.0, 1.0, 2.0]):
         asked = session(pd.DataFrame({"g": values}), Schema(columns={"g": Categories([1, 2])}))
-        question = ProportionQuestion(asked.schema, "g", 1, SHARP)
+        question = ProportionQuestion(asked.schema, "g", 1, guarantee=SHARP)
         assert asked.ask(question).estimate == pytest.approx(2 / 3, abs=0.1)
 
 
@@ -381,12 +387,12 @@ def test_spark_answers_for_texts_that_are_no_text_and_for_long_ones(spark, tmp_p
     for age in (47, 48):
         schema = Schema(columns={"g": Categories([1, 2]), "age": Bounds(0, 99, grid=1)}, where=Formula(f"age == {age}"))
         asked = session(str(tmp_path / "rows.parquet"), schema, engine=spark)
-        assert asked.count(SHARP).value == 2
-        assert asked.count(SHARP, by="g").value.tolist() == [0, 0]
+        assert asked.count(guarantee=SHARP).value == 2
+        assert asked.count(guarantee=SHARP, by="g").value.tolist() == [0, 0]
     unlisted = Schema(columns={"g": PrivateLabels()})
     asked = session(str(tmp_path / "rows.parquet"), unlisted, ApproxDP(10.0, 1e-3), engine=spark)
     with suppress(ReleaseFailed):  # paid for, and without a word of the text
-        asked.common_labels("g", ApproxDP(5.0, 1e-4))
+        asked.common_labels("g", epsilon=5.0, delta=1e-4)
     assert asked.ledger.spent().epsilon == 5.0
 
 
@@ -396,7 +402,7 @@ def test_spark_keeps_the_callers_settings_and_forgets_its_views(spark):
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         asked = session(spark.createDataFrame([(1.0,)], "x double"), Schema(columns={"x": Bounds(0, 9, grid=1)}))
-        assert asked.sum("x", SHARP).value == pytest.approx(1, abs=2)
+        assert asked.sum("x", guarantee=SHARP).value == pytest.approx(1, abs=2)
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
         del asked
         gc.collect()
@@ -414,12 +420,12 @@ def test_spark_is_refused_where_it_would_read_otherwise(spark, tmp_path):
     schema = Schema(columns={"x": Bounds(0, 9, grid=1)})
     asked = session(f"{tmp_path}/*.parquet", schema, engine=spark)
     with pytest.raises(SourceError, match="names begin with _ or a dot"):
-        asked.count(SHARP)
+        asked.count(guarantee=SHARP)
     spark.conf.set("spark.sql.parser.escapedStringLiterals", "true")
     try:
         other = session(table, schema, engine=spark)
         with pytest.raises(InvalidParameter, match="escapedStringLiterals"):
-            other.count(SHARP)
+            other.count(guarantee=SHARP)
     finally:
         spark.conf.set("spark.sql.parser.escapedStringLiterals", "false")
     assert asked.ledger.spent() == other.ledger.spent() == PureDP(0.0)
@@ -439,7 +445,7 @@ def test_the_first_row_of_a_file_without_a_header_is_read_after_the_payment(tmp_
         str(tmp_path / "rows.csv"), Schema(columns={"column1": Bounds(0, 9, grid=1)}), header=False, budget=PureDP(50)
     )
     rows.require("column1")
-    assert rows.count(SHARP).value == pytest.approx(count, abs=0.5)
+    assert rows.count(guarantee=SHARP).value == pytest.approx(count, abs=0.5)
 
 
 def test_a_file_without_a_header_tells_nothing_of_its_first_row_for_nothing(tmp_path):
@@ -465,14 +471,14 @@ NUMBERS = Schema(columns={"x": Bounds(0, 9, grid=1)})
 @pytest.mark.parametrize("other", ["n/a", [3], datetime.datetime(2020, 1, 1), None])
 def test_a_frame_inside_an_ibis_table_is_read_value_by_value(other):
     frame = pd.DataFrame({"x": pd.Series([1, 2, other], dtype=None if other is None else object)})
-    assert session(ibis.memtable(frame), NUMBERS).sum("x", SHARP).value >= 2
+    assert session(ibis.memtable(frame), NUMBERS).sum("x", guarantee=SHARP).value >= 2
 
 
 def test_one_long_whole_number_in_polars_leaves_the_others_as_they_are():
     frame = pl.DataFrame({"x": [1, 2, 2**64]}, strict=False)
-    assert session(frame, NUMBERS).sum("x", SHARP).value == pytest.approx(12, abs=4)
+    assert session(frame, NUMBERS).sum("x", guarantee=SHARP).value == pytest.approx(12, abs=4)
     people = Schema(columns={}, unit=PrivacyUnit("x", Contribution(total=1)))
-    assert session(frame, people).count(SHARP).value == pytest.approx(3, abs=0.5)
+    assert session(frame, people).count(guarantee=SHARP).value == pytest.approx(3, abs=0.5)
 
 
 def test_tables_whose_types_follow_from_values_are_refused_whatever_they_hold(tmp_path):
@@ -491,7 +497,7 @@ def test_tables_whose_types_follow_from_values_are_refused_whatever_they_hold(tm
         for source, options in sources:
             asked = session(source, NUMBERS, **options)
             with pytest.raises(WrongType, match="Nothing was spent") as refused:
-                asked.sum("x", SHARP)
+                asked.sum("x", guarantee=SHARP)
             assert asked.ledger.spent().epsilon == 0
             words.add(str(refused.value))
     assert len(words) == 4
@@ -502,7 +508,7 @@ def test_views_over_tables_of_the_database_are_read():
     connection.execute("CREATE TABLE people (x INTEGER)")
     connection.execute("INSERT INTO people VALUES (1), (2)")
     connection.execute("CREATE VIEW grown AS SELECT x + 1 AS x FROM people")
-    assert session(connection, NUMBERS, table="grown").sum("x", SHARP).value == pytest.approx(5, abs=4)
+    assert session(connection, NUMBERS, table="grown").sum("x", guarantee=SHARP).value == pytest.approx(5, abs=4)
 
 
 # ---- times and lengths -----------------------------------------------------------------------------------------------
@@ -528,7 +534,7 @@ def test_an_answer_that_no_ledger_can_hold_is_stored_as_failed(monkeypatch):
     monkeypatch.setattr("discreet.core.door._LONGEST", 100)
     asked = session(pa.table({"x": [1, 2]}), NUMBERS)
     with pytest.raises(ReleaseFailed):
-        asked.sum("x", SHARP, name="long")
+        asked.sum("x", guarantee=SHARP, name="long")
     with pytest.raises(InvalidParameter, match="failed after its noise was drawn"):
-        asked.sum("x", SHARP, name="long")
+        asked.sum("x", guarantee=SHARP, name="long")
     assert asked.ledger.spent().epsilon == 50

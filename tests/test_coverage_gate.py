@@ -89,7 +89,7 @@ def test_intervals_are_about_as_wide_as_they_must_be(name, most):
 def test_the_simulation_reads_totals_as_a_release_does(size):
     """The same weights, noise and number of rows: under normal noise inner parts are weighed."""
     cell = {"guarantee": "μ-GDP", "budget": 1.0, "size": size, "n": 4}
-    question = VarianceQuestion(columns_of(cell, "x"), "x", guarantee_of(cell))
+    question = VarianceQuestion(columns_of(cell, "x"), "x", guarantee=guarantee_of(cell))
     drawn = released(question.measurement, np.zeros((1, 5)), np.random.default_rng(1))
     rows = pa.table({"x": [0.0, 0.2, 0.5, 1.0]})
     moments = Session(rows, question.schema, ledger=":memory:", budget=question.guarantee).ask(question).moments
@@ -103,7 +103,7 @@ def test_the_other_guarantees_draw_the_noise_that_was_studied():
     """ρ-zCDP: the normal noise of μ = √(2ρ), with its weights; (ε, δ): Laplace noise, or normal noise with weights."""
 
     def asked(guarantee):
-        return VarianceQuestion(columns_of({"size": "private"}, "x"), "x", guarantee).measurement
+        return VarianceQuestion(columns_of({"size": "private"}, "x"), "x", guarantee=guarantee).measurement
 
     same = asked(ZeroConcentratedDP(0.125)), asked(GaussianDP(0.5))
     assert isinstance(same[0].mechanism, Gaussian)

@@ -203,7 +203,7 @@ def test_private_bounds_of_text_behind_a_filter_are_answered():
     columns = {"a": Bounds(0, 4, grid=1), "x": PrivateBounds(0, 1, epsilon=1.0)}
     schema = Schema(columns=columns, where=Formula("a > 0"))
     session = Session(rows, schema, ledger=Ledger(":memory:", budget=PureDP(2.0)))
-    assert 0 <= session.mean("x", PureDP(1.0), name="r").mean <= 1
+    assert 0 <= session.mean("x", epsilon=1.0, name="r").mean <= 1
     assert session.ledger.remaining().epsilon == 0
 
 
@@ -279,7 +279,7 @@ def test_a_column_called_row_is_a_unit_of_its_own():
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
     with pytest.raises(InvalidParameter, match="omits rows one by one"):
         session.omitting(PoissonSample(0.01))
-    counted = session.count(PureDP(0.5))
+    counted = session.count(epsilon=0.5)
     assert "all rows of one row" in str(counted.protection)
     assert session.ledger.unit == Unit("row")
     with pytest.raises(DiscreetError, match="unit"):
@@ -291,7 +291,7 @@ def test_a_total_that_is_not_public_is_not_published():
     columns = {"arm": Categories(["a", "b"]), "x": Bounds(0, 1, grid=1)}
     schema = Schema(columns=columns, neighbours=REPLACE, size=10)
     session = Session(table([("a", 1)] * 9 + [("?", 1)]), schema, ledger=":memory:", budget=GaussianDP(1.0))
-    exact = session.exact(TableQuestion(schema, ("arm",), GaussianDP(0.5)))
+    exact = session.exact(TableQuestion(schema, ("arm",), mu=0.5))
     assert Fact.TOTAL not in exact.protection.public
     mechanism = RankDeficientGaussian.calibrate(GaussianDP(0.5), exact.sensitivity)
     with pytest.raises(InvalidParameter, match="exact total"):
@@ -303,7 +303,7 @@ def test_a_total_that_is_public_is_declared_with_the_guarantee():
     columns = {"arm": Categories(["a", "b"], nulls="=a", unknown="=b"), "x": Bounds(0, 1, grid=1)}
     schema = Schema(columns=columns, neighbours=REPLACE, size=10)
     session = Session(table([("a", 1)] * 9 + [("?", 1)]), schema, ledger=":memory:", budget=GaussianDP(1.0))
-    exact = session.exact(TableQuestion(schema, ("arm",), GaussianDP(0.5)))
+    exact = session.exact(TableQuestion(schema, ("arm",), mu=0.5))
     released = release(
         exact, RankDeficientGaussian.calibrate(GaussianDP(0.5), exact.sensitivity), ledger=session.ledger
     )
@@ -327,15 +327,15 @@ def test_a_stored_answer_belongs_to_the_whole_question():
     columns = {name: Bounds(0, 10, grid=1) for name in ("x", "y")}
     rows = pa.table({"x": [1] * 500, "y": [9] * 500})
     session = Session(rows, Schema(columns=columns), ledger=":memory:", budget=PureDP(10.0))
-    first = session.mean("x", PureDP(1.0), name="r")
-    assert session.mean("x", PureDP(1.0), name="r").value.tolist() == first.value.tolist()
+    first = session.mean("x", epsilon=1.0, name="r")
+    assert session.mean("x", epsilon=1.0, name="r").value.tolist() == first.value.tolist()
     with pytest.raises(InvalidParameter, match="used for a different release"):
-        session.mean("y", PureDP(1.0), name="r")
+        session.mean("y", epsilon=1.0, name="r")
     with pytest.raises(InvalidParameter, match="used for a different release"):
-        session.mean("x", PureDP(0.5), name="r")
+        session.mean("x", epsilon=0.5, name="r")
     wider = Session(rows, Schema(columns={**columns, "x": Bounds(0, 20, grid=1)}), ledger=session.ledger)
     with pytest.raises(InvalidParameter, match="used for a different release"):
-        wider.mean("x", PureDP(1.0), name="r")
+        wider.mean("x", epsilon=1.0, name="r")
     assert session.ledger.remaining() == PureDP(9.0)
 
 
@@ -343,8 +343,8 @@ def test_what_a_plan_expects_is_no_part_of_the_question():
     rows = pa.table({"x": [1] * 500})
     schema = Schema(columns={"x": Bounds(0, 10, grid=1)})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
-    first = session.mean("x", PureDP(1.0), name="r")
-    again = session.mean("x", PureDP(1.0), name="r", expected_rows=500, expected_mean=1.0)
+    first = session.mean("x", epsilon=1.0, name="r")
+    again = session.mean("x", epsilon=1.0, name="r", expected_rows=500, expected_mean=1.0)
     assert again.release_id == first.release_id
 
 

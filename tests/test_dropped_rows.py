@@ -11,7 +11,6 @@ from discreet import (
     Bounds,
     Categories,
     Contribution,
-    GaussianDP,
     Neighbours,
     PrivacyUnit,
     PureDP,
@@ -61,7 +60,7 @@ def people(seed, count=40):
 @pytest.mark.parametrize("most", [1, 3, 100])
 def test_counts_are_those_of_plain_python(column, most):
     rows = people(most)
-    asked = DroppedRowsQuestion(PEOPLE, PureDP(1.0), columns=() if column is None else column, most_rows=most)
+    asked = DroppedRowsQuestion(PEOPLE, epsilon=1.0, columns=() if column is None else column, most_rows=most)
     units, over, missing = expected(rows, most, column=column, limits={"rows": 2})
     parts = [float(part) for part in session(rows).exact(asked).value]
     assert parts == pytest.approx([units - (over + missing) / most, over / most, missing / most])
@@ -69,7 +68,7 @@ def test_counts_are_those_of_plain_python(column, most):
 
 def test_limits_on_groups_leave_out_whole_groups():
     rows = [{"person": 1, "x": 1.0, "g": g} for g in "aabbcc"] + [{"person": 2, "x": 1.0, "g": "a"}]
-    answer = session(rows).dropped_rows(PureDP(400.0), by="g", contribution=Contribution(groups=1, rows=2))
+    answer = session(rows).dropped_rows(epsilon=400.0, by="g", contribution=Contribution(groups=1, rows=2))
     assert (answer.units, answer.rows_over_limit, answer.rows_missing) == (1, 4, 0)
 
 
@@ -83,7 +82,7 @@ UNITS = [
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_unit_moves_the_parts_further_than_the_sensitivity(most):
     """Every unit of up to four rows, with and without values, added to a data set and put in place of another."""
-    asked = DroppedRowsQuestion(PEOPLE, PureDP(1.0), columns="x", most_rows=most)
+    asked = DroppedRowsQuestion(PEOPLE, epsilon=1.0, columns="x", most_rows=most)
     base = people(7, 3)
     parts = []
     for unit in UNITS:
@@ -101,13 +100,13 @@ def test_no_unit_moves_the_parts_further_than_the_sensitivity(most):
 
 def test_a_unit_with_very_many_rows_counts_like_one_with_a_few():
     few, many = ([{"person": 1, "x": 1.0, "g": "a"}] * count for count in (10, 5000))
-    asked = DroppedRowsQuestion(PEOPLE, PureDP(1.0), most_rows=8)
+    asked = DroppedRowsQuestion(PEOPLE, epsilon=1.0, most_rows=8)
     assert session(few).exact(asked).value.tolist() == session(many).exact(asked).value.tolist() == [0, 1, 0]
 
 
 def test_rows_as_units_count_dropped_rows_only():
     rows = [{"person": None, "x": x, "g": g} for x, g in [(1.0, "a"), (None, "b"), (2.0, "elsewhere"), (None, None)]]
-    answer = session(rows, Schema(columns=COLUMNS)).dropped_rows(PureDP(400.0), columns=["x", "g"])
+    answer = session(rows, Schema(columns=COLUMNS)).dropped_rows(epsilon=400.0, columns=["x", "g"])
     assert (answer.rows_missing, answer.rows_over_limit, answer.units, answer.mechanism.name) == (3, 0, 3, "geometric")
     assert tuple(answer.units_interval()) == (3, 3)
 
@@ -115,7 +114,7 @@ def test_rows_as_units_count_dropped_rows_only():
 def test_intervals_cover_and_hold_the_estimate():
     rows = people(5)
     units, over, missing = expected(rows, 8, column="x", limits={"rows": 2})
-    asked, covered = DroppedRowsQuestion(PEOPLE, GaussianDP(0.5), columns="x"), np.zeros(3)
+    asked, covered = DroppedRowsQuestion(PEOPLE, mu=0.5, columns="x"), np.zeros(3)
     exact = session(rows).exact(asked)
     for seed in range(200):
         answer = release(exact, asked.measurement.mechanism, rng=seed)
@@ -129,7 +128,7 @@ def test_intervals_cover_and_hold_the_estimate():
 
 
 def test_says_how_many_rows_of_a_unit_are_counted():
-    answer = session(people(1)).dropped_rows(PureDP(1.0))
+    answer = session(people(1)).dropped_rows(epsilon=1.0)
     assert "rows left out, at most 8 of each person" in str(answer)
     assert answer.most == 8
 
@@ -137,7 +136,7 @@ def test_says_how_many_rows_of_a_unit_are_counted():
 def test_behind_a_sample():
     """Rows that a sample drops are no part of what is left out."""
     rows = [{"person": None, "x": None, "g": "a"}] * 1000
-    sampled = session(rows, Schema(columns=COLUMNS)).omitting(PoissonSample(0.5)).dropped_rows(PureDP(5.0), columns="x")
+    sampled = session(rows, Schema(columns=COLUMNS)).omitting(PoissonSample(0.5)).dropped_rows(epsilon=5.0, columns="x")
     assert 400 < sampled.rows_missing < 600
 
 
@@ -154,7 +153,7 @@ def test_behind_a_sample():
 )
 def test_refusals(schema, settings, names):
     with pytest.raises((InvalidParameter, TypeError), match=names):
-        DroppedRowsQuestion(schema, PureDP(1.0), **settings)
+        DroppedRowsQuestion(schema, epsilon=1.0, **settings)
 
 
 def test_the_interval_that_includes_the_choice_of_rows_holds_for_every_ledger():
@@ -171,7 +170,7 @@ def test_the_interval_that_includes_the_choice_of_rows_holds_for_every_ledger():
     covered, noise_only = 0, 0
     for _ in range(16):
         asked = Session(pa.table({"person": person, "x": x}), schema, ledger=":memory:", budget=PureDP(20.0))
-        mean, lost = asked.mean("x", PureDP(10.0)), asked.dropped_rows(PureDP(5.0), columns="x")
+        mean, lost = asked.mean("x", epsilon=10.0), asked.dropped_rows(epsilon=5.0, columns="x")
         covered += lost.mean_interval(mean).contains(truth)
         noise_only += mean.noise_interval().contains(truth)
     assert covered == 16

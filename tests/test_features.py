@@ -202,15 +202,15 @@ def rows_of(*units):
 
 
 ASKED = {
-    "count": lambda s: s.count(PureDP(1.0)),
-    "count by arm": lambda s: s.count(PureDP(1.0), by="arm"),
-    "sum": lambda s: s.sum("total", PureDP(1.0)),
-    "sum by arm": lambda s: s.sum("total", PureDP(1.0), by="arm"),
-    "mean": lambda s: s.mean("total", PureDP(1.0)),
-    "variance": lambda s: s.variance("mean", PureDP(1.0)),
-    "table": lambda s: s.table(["arm"], PureDP(1.0)),
-    "histogram": lambda s: s.histogram("total", PureDP(1.0), bins=2),
-    "regression": lambda s: s.regression("total", ["mean"], PureDP(1.0)),
+    "count": lambda s: s.count(epsilon=1.0),
+    "count by arm": lambda s: s.count(epsilon=1.0, by="arm"),
+    "sum": lambda s: s.sum("total", epsilon=1.0),
+    "sum by arm": lambda s: s.sum("total", epsilon=1.0, by="arm"),
+    "mean": lambda s: s.mean("total", epsilon=1.0),
+    "variance": lambda s: s.variance("mean", epsilon=1.0),
+    "table": lambda s: s.table(["arm"], epsilon=1.0),
+    "histogram": lambda s: s.histogram("total", epsilon=1.0, bins=2),
+    "regression": lambda s: s.regression("total", ["mean"], epsilon=1.0),
 }
 
 
@@ -251,13 +251,13 @@ class Asking:
 
 def test_one_row_each_is_the_sensitivity_of_one_row():
     people, rows = tiny(Neighbours.ADD_REMOVE), Schema(columns={"total": Bounds(-1, 3, grid=1)})
-    of_people = MeanQuestion(people, "total", PureDP(1.0)).measurement
-    assert of_people.sensitivity == MeanQuestion(rows, "total", PureDP(1.0)).measurement.sensitivity
+    of_people = MeanQuestion(people, "total", epsilon=1.0).measurement
+    assert of_people.sensitivity == MeanQuestion(rows, "total", epsilon=1.0).measurement.sensitivity
     assert people.contribution() == Contribution(groups=1, rows=1)
     replaced = tiny(Neighbours.REPLACE_ONE, 50)
-    assert MeanQuestion(replaced, "total", PureDP(1.0)).measurement.public == {"n": 50}
+    assert MeanQuestion(replaced, "total", epsilon=1.0).measurement.public == {"n": 50}
     filtered = replace(replaced.made_from, where=Formula("x > 0")).per_unit()
-    assert "n" not in MeanQuestion(filtered, "total", PureDP(1.0)).measurement.public  # a unit may have no row left
+    assert "n" not in MeanQuestion(filtered, "total", epsilon=1.0).measurement.public  # a unit may have no row left
 
 
 # ---- Declarations
@@ -312,7 +312,7 @@ def test_features_need_units_and_rows_that_are_not_repeated():
     with pytest.raises(InvalidParameter, match="Change the feature"):
         SCHEMA.per_unit().declaring(sum=Bounds(0, 1, grid=0.5))
     with pytest.raises(InvalidParameter, match="has one row"):
-        MeanQuestion(SCHEMA.per_unit(), "sum", PureDP(1.0), contribution=Contribution(rows=2))
+        MeanQuestion(SCHEMA.per_unit(), "sum", epsilon=1.0, contribution=Contribution(rows=2))
 
 
 def test_a_counted_table_can_be_a_feature():
@@ -325,8 +325,8 @@ def test_a_counted_table_can_be_a_feature():
     people = pa.table({"who": [1, 1, 2, 3], "x": [4.0, 5.0, 6.0, None]})
     visits = pa.table({"id": [1, 1, 1, 1, 3, 9]})
     session = Session(people, schema.per_unit(), ledger=":memory:", budget=PureDP(1.0), related={"visits": visits})
-    assert session.exact(Asking(schema.per_unit()).sum("visits", PureDP(1.0))).value == 3 + 0 + 1
-    assert session.exact(Asking(schema.per_unit()).sum("total", PureDP(1.0))).value == 9 + 6
+    assert session.exact(Asking(schema.per_unit()).sum("visits", epsilon=1.0)).value == 3 + 0 + 1
+    assert session.exact(Asking(schema.per_unit()).sum("total", epsilon=1.0)).value == 9 + 6
 
 
 def test_declarations_are_read_back_as_they_were_written():
@@ -364,26 +364,28 @@ def test_every_question_runs_on_units():
     assert session.per_unit() is people
     assert people.per_unit() is people
     spend = np.array(ROWS["amount"]).reshape(-1, 3).sum(axis=1)
-    assert people.mean("spend", sharp).mean == pytest.approx(spend.mean(), abs=0.01)
-    assert people.where("spend > 6").count(sharp).value == (spend > 6).sum()
-    assert people.table("arm", sharp).value.tolist() == [250, 250]
-    assert people.quantile("spend", 0.5, sharp).value == pytest.approx(np.median(spend), abs=1)
+    assert people.mean("spend", guarantee=sharp).mean == pytest.approx(spend.mean(), abs=0.01)
+    assert people.where("spend > 6").count(guarantee=sharp).value == (spend > 6).sum()
+    assert people.table("arm", guarantee=sharp).value.tolist() == [250, 250]
+    assert people.quantile("spend", 0.5, guarantee=sharp).value == pytest.approx(np.median(spend), abs=1)
     found = people.compare_means("spend", by="arm", guarantee=sharp)
     assert found.estimate == pytest.approx(spend[0::2].mean() - spend[1::2].mean(), abs=0.05)
-    assert people.mean("spend", PureDP(1.0)).public["counted"] == "each who once, with features of all its rows"
-    assert session.mean("amount", sharp).mean < 4  # rows are still there
-    assert session.ask(MeanQuestion(PAID.per_unit(), "spend", sharp)).mean == pytest.approx(spend.mean(), abs=0.01)
+    assert people.mean("spend", epsilon=1.0).public["counted"] == "each who once, with features of all its rows"
+    assert session.mean("amount", guarantee=sharp).mean < 4  # rows are still there
+    assert session.ask(MeanQuestion(PAID.per_unit(), "spend", guarantee=sharp)).mean == pytest.approx(
+        spend.mean(), abs=0.01
+    )
     with pytest.raises(DiscreetError, match="is not declared"):
-        people.mean("amount", sharp)
+        people.mean("amount", guarantee=sharp)
     with pytest.raises(DiscreetError, match="changes as rows are added"):
         people.plan.running_total("arm", mu=1.0, period="A")
-    assert people.plan.mean("spend", PureDP(1.0)).error_95 < 1
+    assert people.plan.mean("spend", epsilon=1.0).error_95 < 1
 
 
 def test_a_rehearsal_describes_the_features():
     session = Session("none.csv", PAID.per_unit(), ledger=":memory:", budget=PureDP(1.0))
     scenario = Scenario(rows=500, columns={"spend": ExpectedNumbers(mean=6.0, spread=3.0)})
-    assert 0 < session.rehearsing(scenario, repeats=20).mean("spend", PureDP(1.0)).error < 2
+    assert 0 < session.rehearsing(scenario, repeats=20).mean("spend", epsilon=1.0).error < 2
 
 
 PLAN = """

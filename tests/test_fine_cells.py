@@ -141,7 +141,7 @@ def test_spark_finds_the_same_cells():
     for name, grid in itertools.product(columns, GRIDS):
         assert found[name].cells(grid) == counted(values_of(table[name]), grid), name
     session = Session(table, Schema(columns={}), engine="spark", ledger=":memory:", budget=PureDP(1.0))
-    assert set(session.profile(PureDP(1.0)).columns) == set(columns)
+    assert set(session.profile(epsilon=1.0).columns) == set(columns)
 
 
 def test_cells_are_ordered_and_edges_exact():
@@ -205,5 +205,5 @@ def test_a_unit_moves_one_count_of_each_column():
                 worst[relation] = max(worst[relation], int(moves.sum()))
     for relation, size in ((Neighbours.ADD_REMOVE, None), (Neighbours.REPLACE_ONE, 2)):
         schema = Schema(columns={}, neighbours=relation, size=size)
-        said = ProfileQuestion(schema, PureDP(1.0), columns=["a", "b"]).claim(None).sensitivity.l1
+        said = ProfileQuestion(schema, epsilon=1.0, columns=["a", "b"]).claim(None).sensitivity.l1
         assert said == worst[relation]

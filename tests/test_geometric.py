@@ -244,4 +244,4 @@ def test_sums_by_group_under_a_limit_in_all_are_answered():
     schema = Schema(columns={"arm": Categories(["A", "B"]), "y": Bounds(-1, 1, grid=1)}, unit=unit)
     rows = pyarrow.table({"person": [1, 1, 2], "arm": ["A", "B", "B"], "y": [0.0, 1.0, 1.0]})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
-    assert session.sum("y", PureDP(1.0), by="arm").mechanism.name == "laplace"
+    assert session.sum("y", epsilon=1.0, by="arm").mechanism.name == "laplace"

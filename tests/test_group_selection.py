@@ -130,11 +130,11 @@ def test_the_better_rule_is_taken():
         schema = Schema(columns={"c": PrivateLabels()}, unit=unit)
         session = Session("none.csv", schema, ledger=":memory:", budget=ApproxDP(1.0, 1e-6))
         best, *others = (
-            session.plan.common_labels("c", ApproxDP(1.0, 1e-6), method=method).error_95
+            session.plan.common_labels("c", epsilon=1.0, delta=1e-6, method=method).error_95
             for method in ("best", "optimal", "gaussian")
         )
         assert best == min(others)
-        return session.plan.common_labels("c", ApproxDP(1.0, 1e-6)).mechanism
+        return session.plan.common_labels("c", epsilon=1.0, delta=1e-6).mechanism
 
     assert rule(1) == "optimal_selection"
     assert rule(20) == "gaussian_threshold"
@@ -255,14 +255,14 @@ def test_common_groups_are_shown_and_then_used():
     unit = PrivacyUnit("person", contribution=Contribution(groups=2, rows=1))
     schema = Schema(columns={"place": PrivateLabels()}, unit=unit)
     mine = session(rows, schema)
-    found = mine.common_labels("place", ASKED)
+    found = mine.common_labels("place", guarantee=ASKED)
     kept = counts(rows, 2, salt=mine.ledger.salt.hex())
     surely = {label for label, size in kept.items() if size >= found.size_shown(1 - 1e-9)}
     assert surely <= set(found)
     assert all(kept[label] > 5 for label in found)  # sizes up to five are shown with a chance below 1e-4
     assert list(found.labels) == sorted(found.labels)
     listed = mine.declaring(place=found.categories())
-    table = listed.count(ASKED, by="place")
+    table = listed.count(guarantee=ASKED, by="place")
     assert table.value.shape == (len(found),)
     assert mine.ledger.spent() == ApproxDP(2.0, 2e-6)
     assert ReleasedGroups.from_dict(found.to_dict()) == found
@@ -274,7 +274,7 @@ def test_an_empty_column_and_rare_labels_show_nothing():
     none = pd.DataFrame({"place": pd.Series([], dtype="string")})
     rare = pd.DataFrame({"place": [f"only {i}" for i in range(3000)]})
     for rows in (none, rare):
-        found = session(rows, schema).common_labels("place", ASKED)
+        found = session(rows, schema).common_labels("place", guarantee=ASKED)
         assert len(found) == 0  # 3,000 groups of one: any is shown with probability 0.3 %
         with pytest.raises(InvalidParameter, match="large enough"):
             found.categories()
@@ -284,7 +284,7 @@ def test_replacing_a_unit_can_change_twice_as_many_groups():
     schema = Schema(columns={"place": PrivateLabels()}, neighbours=Neighbours.REPLACE_ONE, size=500)
     rows = pd.DataFrame({"place": ["a"] * 400 + ["b"] * 100})
     mine = session(rows, schema)
-    found = mine.common_labels("place", ASKED)
+    found = mine.common_labels("place", guarantee=ASKED)
     assert found.sensitivity == moves(2)
     assert found.labels == ("a", "b")
 
@@ -297,20 +297,20 @@ PEOPLE = Schema(columns={"place": PrivateLabels()}, unit=PrivacyUnit("person", c
 @pytest.mark.parametrize(
     ("schema", "ask", "error"),
     [
-        (SCHEMA, lambda s: s.common_labels("place", PureDP(1.0)), InvalidParameter),
-        (SCHEMA, lambda s: s.common_labels("place", ApproxDP(1.0, 0.0)), InvalidParameter),
-        (SCHEMA, lambda s: s.common_labels("place", ZeroConcentratedDP(0.1)), NoConversion),
+        (SCHEMA, lambda s: s.common_labels("place", epsilon=1.0), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("place", epsilon=1.0, delta=0.0), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("place", rho=0.1), NoConversion),
         (SCHEMA, lambda s: s.common_labels("place", 1.0), WrongType),
-        (SCHEMA, lambda s: s.common_labels("listed", ASKED), WrongType),
-        (SCHEMA, lambda s: s.common_labels("nowhere", ASKED), InvalidParameter),
-        (SCHEMA, lambda s: s.common_labels("gone", ASKED), SourceError),
-        (SCHEMA, lambda s: s.common_labels("place", ASKED, method="luck"), InvalidParameter),
-        (SCHEMA, lambda s: s.common_labels("place", ApproxDP(1e-9, 1e-12)), InvalidParameter),
-        (SCHEMA, lambda s: s.count(ASKED, by="place"), WrongType),
-        (SCHEMA, lambda s: s.mean("place", ASKED), WrongType),
+        (SCHEMA, lambda s: s.common_labels("listed", guarantee=ASKED), WrongType),
+        (SCHEMA, lambda s: s.common_labels("nowhere", guarantee=ASKED), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("gone", guarantee=ASKED), SourceError),
+        (SCHEMA, lambda s: s.common_labels("place", guarantee=ASKED, method="luck"), InvalidParameter),
+        (SCHEMA, lambda s: s.common_labels("place", epsilon=1e-9, delta=1e-12), InvalidParameter),
+        (SCHEMA, lambda s: s.count(guarantee=ASKED, by="place"), WrongType),
+        (SCHEMA, lambda s: s.mean("place", guarantee=ASKED), WrongType),
         (SCHEMA, lambda s: s.declaring(other=Categories(["a"])), InvalidParameter),
-        (SCHEMA, lambda s: s.omitting(PoissonSample(0.5)).common_labels("place", ASKED), InvalidParameter),
-        (PEOPLE, lambda s: s.common_labels("place", ASKED), InvalidParameter),
+        (SCHEMA, lambda s: s.omitting(PoissonSample(0.5)).common_labels("place", guarantee=ASKED), InvalidParameter),
+        (PEOPLE, lambda s: s.common_labels("place", guarantee=ASKED), InvalidParameter),
     ],
 )
 def test_refusals_spend_nothing(schema, ask, error):
@@ -322,7 +322,7 @@ def test_refusals_spend_nothing(schema, ask, error):
 
 def test_a_ledger_without_delta_refuses_groups():
     with pytest.raises(DiscreetError):
-        Session(ROWS, SCHEMA, ledger=Ledger(":memory:", PureDP(5.0))).common_labels("place", ASKED)
+        Session(ROWS, SCHEMA, ledger=Ledger(":memory:", PureDP(5.0))).common_labels("place", guarantee=ASKED)
 
 
 @pytest.mark.parametrize("truth", [[0, 3], [1.5], [[1, 2]], [-1]])

@@ -168,4 +168,4 @@ def test_changed_ledgers_are_refused_or_used(made: Path, tmp_path: Path, number:
 def test_names_that_no_file_can_have_are_no_files(name):
     schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
     with pytest.raises(SourceError, match="there is no such file"):
-        Session(name, schema, ledger=":memory:", budget=PureDP(1.0)).count(PureDP(1.0))
+        Session(name, schema, ledger=":memory:", budget=PureDP(1.0)).count(epsilon=1.0)

@@ -104,9 +104,9 @@ def look_at(place: Path, draw: random.Random) -> str:
         unit = PrivacyUnit(names[1], contribution=Contribution(total=2)) if len(names) > 2 else None
         schema = Schema(columns=columns, **({} if unit is None else {"unit": unit}))
         session = Session(str(place), schema, ledger=":memory:", budget=PureDP(10.0), **dialect)
-        session.count(PureDP(1.0), by=names[0])
+        session.count(epsilon=1.0, by=names[0])
         if len(names) > 1:
-            session.mean(names[-1], PureDP(1.0))
+            session.mean(names[-1], epsilon=1.0)
     except DiscreetError as refusal:
         return type(refusal).__name__
     return "answered"

@@ -158,7 +158,7 @@ def walks(folder: Path) -> dict[str, int]:
     schema = Schema(columns={"age": Bounds(0, 100, grid=1), "pay": Bounds(0, 100, grid=1)})
     found: dict[str, int] = {}
     for name, ask in {
-        "mean": lambda session: session.mean("age", PureDP(1.0)),
+        "mean": lambda session: session.mean("age", epsilon=1.0),
         "regression": lambda session: session.regression("pay", on=["age"], guarantee=PureDP(1.0)),
     }.items():
         ask(Session(rows, schema, ledger=":memory:", budget=PureDP(4.0)))  # what is imported is not what is executed

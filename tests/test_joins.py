@@ -142,7 +142,7 @@ def test_sensitivities_cover_every_neighbour(neighbours, schema):
     pairs = [(p, q) for p in values for q in values] if replaced else [(measured([fixed]), value) for value in values]
     counts = max(np.abs((p - q)[:2]).sum() for p, q in pairs)
     sums = max(np.abs((p - q)[2:]).sum() for p, q in pairs)
-    declared = CountQuestion(schema, PureDP(1.0), by="arm").measurement.sensitivity.l1
+    declared = CountQuestion(schema, epsilon=1.0, by="arm").measurement.sensitivity.l1
     assert counts <= declared == (8 if replaced else 4)
     assert sums <= declared * schema.bounds(column).high
     assert counts == declared or schema is not JOINED
@@ -166,10 +166,10 @@ def test_nobody_changes_what_others_keep():
 def test_one_ledger_and_one_unit():
     first, second = tables(PEOPLE, ROWS)
     session = Session(first, JOINED, ledger=":memory:", budget=PureDP(3.0), related={"visits": second})
-    released = session.sum("cost", PureDP(1.0))
+    released = session.sum("cost", epsilon=1.0)
     assert released.protection.unit.column == "person"
     plain = Session(first, Schema(columns={"arm": ARM}, unit=UNIT), ledger=session.ledger)
-    plain.count(PureDP(1.0))
+    plain.count(epsilon=1.0)
     assert session.ledger.remaining() == PureDP(1.0)
 
 
@@ -177,10 +177,10 @@ def test_answers_belong_to_their_tables():
     """A stored answer of joined rows is not one of the first table alone."""
     first, second = tables(PEOPLE, ROWS)
     session = Session(first, JOINED, ledger=":memory:", budget=PureDP(3.0), related={"visits": second})
-    session.count(PureDP(1.0), name="r")
+    session.count(epsilon=1.0, name="r")
     alone = Session(first, Schema(columns={"arm": ARM}, unit=UNIT), ledger=session.ledger)
     with pytest.raises(DiscreetError):
-        alone.count(PureDP(1.0), name="r")
+        alone.count(epsilon=1.0, name="r")
 
 
 def test_formulas_read_several_tables():
@@ -225,13 +225,13 @@ def test_sessions_need_the_tables_that_the_schema_names():
     for related in (None, {"visit": second}, {"visits": second, "more": second}):
         session = Session(first, JOINED, ledger=":memory:", budget=PureDP(1.0), related=related)
         with pytest.raises(SourceError, match="Nothing was spent"):
-            session.count(PureDP(1.0))
+            session.count(epsilon=1.0)
         assert session.ledger.spent().epsilon == 0
     session = Session(
         first, JOINED, ledger=":memory:", budget=PureDP(1.0), related={"visits": second.rename_columns(["w", "cost"])}
     )
     with pytest.raises(SourceError, match="has no column 'who'"):
-        session.count(PureDP(1.0))
+        session.count(epsilon=1.0)
     with pytest.raises(InvalidParameter, match="several tables"):
         session.omitting(PoissonSample(0.5))
 

@@ -282,7 +282,7 @@ def session(budget=1000.0, schema=SCHEMA, rows=None):
 
 def test_totals_of_a_session_are_those_of_the_rows():
     rows = people(60)
-    question = LogisticQuestion(SCHEMA, "paid", ["sex", "age", "own"], d.PureDP(1.0))
+    question = LogisticQuestion(SCHEMA, "paid", ["sex", "age", "own"], epsilon=1.0)
     found = np.array(question.measurement.exact(take(open_source(rows), SCHEMA)), dtype=float).reshape(2, 2, -1)
     parts = parts_of(np.column_stack([(rows["age"].to_numpy() - 18) / 72, rows["own"].to_numpy()]), (4, 1))
     for (i, sex), (j, paid) in product(enumerate(["f", "m"]), enumerate(["no", "yes"])):
@@ -292,7 +292,7 @@ def test_totals_of_a_session_are_those_of_the_rows():
 
 @pytest.mark.parametrize("on", [["sex", "age", "own"], ["sex"]])
 def test_a_session_fits_in_the_units_of_the_data(on):
-    found, rows = session().logistic_regression("paid", on, d.PureDP(900.0)), people()
+    found, rows = session().logistic_regression("paid", on, epsilon=900.0), people()
     each = {"sex": np.array(rows["sex"]) == "m", "age": np.array(rows["age"]), "own": np.array(rows["own"])}
     z = np.column_stack([np.ones(3000), *(each[name] for name in on)]).astype(float)
     y = (np.array(rows["paid"]) == "yes").astype(float)
@@ -318,7 +318,7 @@ def test_a_session_fits_in_the_units_of_the_data(on):
 
 def test_a_session_with_noise_prints_a_table():
     asked = session(2.0)
-    found = asked.logistic_regression("paid", ["age", "sex"], d.PureDP(1.0), name="paid")
+    found = asked.logistic_regression("paid", ["age", "sex"], epsilon=1.0, name="paid")
     assert asked.ledger.remaining() == d.PureDP(1.0)
     assert Release.from_json(found.to_json()).summary() == found.summary()
     assert all(name in found.summary() for name in ("paid = yes", "age", "sex[m]", "P>|z|", "[0.025"))
@@ -335,12 +335,12 @@ def test_a_session_with_noise_prints_a_table():
     assert [one.label for one in found.readings()] == list(found.params)
     assert 0 <= found.prsquared <= 1
     assert intervals["age"].contains(0.05)
-    again = asked.logistic_regression("paid", ["age", "sex"], d.PureDP(1.0), name="paid")
+    again = asked.logistic_regression("paid", ["age", "sex"], epsilon=1.0, name="paid")
     assert again.value.tolist() == found.value.tolist()
 
 
 def test_nothing_is_said_where_nothing_can_be():
-    found = session(1.0, rows=people(40)).logistic_regression("paid", ["age", "sex"], d.PureDP(0.02))
+    found = session(1.0, rows=people(40)).logistic_regression("paid", ["age", "sex"], epsilon=0.02)
     assert "nothing can" in found.summary()
     with pytest.raises(NoPopulationInterval, match="nothing can be said"):
         found.coefficients["age"].population_interval()
@@ -356,11 +356,11 @@ def test_nothing_is_said_where_nothing_can_be():
 def test_other_guarantees_and_units(guarantee, on):
     unit = d.PrivacyUnit("who", contribution=d.Contribution(total=3))
     own = d.Session(people(), d.Schema(columns=SCHEMA.columns, unit=unit), ledger=":memory:", budget=guarantee)
-    found = own.logistic_regression("paid", on, guarantee)
+    found = own.logistic_regression("paid", on, guarantee=guarantee)
     assert found.design.sampled.moments.rows_per_unit == 3
     public = d.Schema(columns=SCHEMA.columns, neighbours=Neighbours.REPLACE_ONE, size=3000)
     replaced = d.Session(people(), public, ledger=":memory:", budget=guarantee).logistic_regression(
-        "paid", on, guarantee
+        "paid", on, guarantee=guarantee
     )
     assert replaced.nobs == pytest.approx(3000, abs=60)
     assert replaced.design.sampled.moments.rows_per_unit == 1
@@ -385,11 +385,11 @@ def test_regressions_that_make_no_sense_are_refused(column, on, match):
     labels = {"many": d.Categories(list(range(2000))), "one": d.Categories(["x"])}
     schema = d.Schema(columns={**SCHEMA.columns, **more, **labels})
     with pytest.raises(DiscreetError, match=match):
-        LogisticQuestion(schema, column, on, d.PureDP(1.0))
+        LogisticQuestion(schema, column, on, epsilon=1.0)
 
 
 def test_names_that_are_not_there_are_refused():
-    found = session().logistic_regression("paid", ["age", "sex"], d.PureDP(10.0))
+    found = session().logistic_regression("paid", ["age", "sex"], epsilon=10.0)
     for call in (
         lambda: found.model("own"),
         lambda: found.wald_test("own"),
@@ -405,8 +405,8 @@ def test_a_plan_states_the_errors_that_are_found():
     rng, n = np.random.default_rng(12), 3000
     age = rng.integers(18, 91, n)
     rows = pa.table({"age": age, "sex": rng.choice(["f", "m"], n), "paid": rng.choice(["no", "yes"], n)})
-    planned = LogisticQuestion(SCHEMA, "paid", ["age", "sex"], d.PureDP(1.0), expected_rows=n).plan()
-    found = session(rows=rows).logistic_regression("paid", ["age", "sex"], d.PureDP(1.0))
+    planned = LogisticQuestion(SCHEMA, "paid", ["age", "sex"], epsilon=1.0, expected_rows=n).plan()
+    found = session(rows=rows).logistic_regression("paid", ["age", "sex"], epsilon=1.0)
     slope = found.noise_intervals()["age"]
     assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
     assert planned.smallest_effect == pytest.approx(2.8016 * found.bse["age"], rel=0.1)

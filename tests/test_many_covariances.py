@@ -69,7 +69,9 @@ def test_sensitivity_by_brute_force(neighbours, counted):
 )
 @pytest.mark.parametrize(("neighbours", "size"), [(ADD, None), (REPLACE, 500)])
 def test_the_noise_with_the_least_variance(guarantee, noise, neighbours, size):
-    found = CovarianceMatrixQuestion(Schema(columns=COLUMNS, neighbours=neighbours, size=size), NAMES, guarantee)
+    found = CovarianceMatrixQuestion(
+        Schema(columns=COLUMNS, neighbours=neighbours, size=size), NAMES, guarantee=guarantee
+    )
     assert isinstance(found.measurement.mechanism, noise)
     assert found.measurement.statistic.counted is (size is None)
     assert found.measurement.public.get("n") == size
@@ -80,7 +82,7 @@ def test_what_a_session_reads(neighbours, size):
     table = rows(400)
     schema = Schema(columns=COLUMNS, neighbours=neighbours, size=size)
     session = Session(table, schema, ledger=Ledger(":memory:", budget=PureDP(900.0)))
-    found = session.covariance_matrix(NAMES, PureDP(400.0))
+    found = session.covariance_matrix(NAMES, epsilon=400.0)
     truth = table.cov(ddof=0).to_numpy()
     scale = np.outer(*[[10.0 * (place + 1) for place in range(6)]] * 2)
     assert np.abs((found.matrix - truth) / scale).max() < 2e-3
@@ -103,7 +105,7 @@ def test_what_a_session_reads(neighbours, size):
 def test_noise_and_its_plan_agree(neighbours, size):
     """300 releases of even columns know the spread of the covariance with the widest bounds to 4 %."""
     schema = Schema(columns=COLUMNS, neighbours=neighbours, size=size)
-    measured = CovarianceMatrixQuestion(schema, NAMES, PureDP(2.0), expected_rows=2000).measurement
+    measured = CovarianceMatrixQuestion(schema, NAMES, epsilon=2.0, expected_rows=2000).measurement
     rng = np.random.default_rng(6)
     table = np.stack([rng.permutation(2000) % (10 * (place + 1) + 1) for place in range(6)], axis=1)
     exact = measured.statistic.exact(table, neighbours=neighbours)
@@ -129,12 +131,12 @@ def test_rows_of_a_unit():
     table = rows(600).assign(person=np.arange(600) // 4)
     unit = PrivacyUnit("person", Contribution(rows=4))
     session = Session(table, Schema(columns=COLUMNS, unit=unit), ledger=Ledger(":memory:", budget=PureDP(900.0)))
-    found = session.covariance_matrix(NAMES, PureDP(400.0))
+    found = session.covariance_matrix(NAMES, epsilon=400.0)
     assert found.sensitivity.linf == 4.0
     assert found.mechanism.scale == pytest.approx(4 / 400)
     reach = np.asarray(found.population_interval().width)
     alone = Session(table[NAMES], Schema(columns=COLUMNS), ledger=Ledger(":memory:", budget=PureDP(900.0)))
-    narrow = np.asarray(alone.covariance_matrix(NAMES, PureDP(400.0)).population_interval().width)
+    narrow = np.asarray(alone.covariance_matrix(NAMES, epsilon=400.0).population_interval().width)
     assert np.median(reach / narrow) > 1.5  # four rows that may be alike: twice the sampling error
 
 

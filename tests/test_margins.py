@@ -15,6 +15,8 @@ from scipy.optimize import minimize
 import discreet as d
 from discreet.core.errors import DiscreetError, InvalidParameter, NoConversion, PlanFileError
 from discreet.core.protection import Fact, Protection
+from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.inference import MonteCarlo
 from discreet.mechanisms.tables.margins import (
     Component,
     MarginsGaussian,
@@ -29,6 +31,7 @@ from discreet.mechanisms.tables.margins import (
     variance_shares,
 )
 from discreet.plans.job import Job
+from discreet.questions import hierarchy
 from discreet.questions.tables.margins import Margins, TablesQuestion, all_margins
 from discreet.questions.tables.measured import (
     SyntheticEstimate,
@@ -62,7 +65,7 @@ ONE = d.GaussianDP(1.0)
 def calibrated(sizes, tables, guarantee=ONE, **options):
     workload = Workload(sizes=sizes, tables=tables, weights=(1.0,) * len(tables), **options)
     rows = float(sum(workload.reaches[layer] for layer, _ in workload.layout()))
-    sensitivity = d.Sensitivity(l1=rows, l2=rows)
+    sensitivity = Sensitivity(l1=rows, l2=rows)
     return MarginsGaussian.calibrate(guarantee, sensitivity, workload=workload), sensitivity
 
 
@@ -82,7 +85,7 @@ def test_every_row_costs_the_same_to_add_or_remove(sizes, tables):
     cells = math.prod(sizes)
     for row in range(cells):
         cost = sum(np.sum(matrix[:, row] ** 2) / variances[axes] for axes, matrix in matrices.items())
-        assert math.sqrt(cost) == pytest.approx(mechanism.guarantee(d.Sensitivity(l1=len(matrices))).mu, rel=1e-12)
+        assert math.sqrt(cost) == pytest.approx(mechanism.guarantee(Sensitivity(l1=len(matrices))).mu, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -93,7 +96,7 @@ def test_the_worst_replacement_is_found(sizes, tables, seed):
     stacked = np.vstack([centring(sizes, axes) / math.sqrt(v) for axes, v in variances.items()])
     pairs = [np.sum((stacked[:, x] - stacked[:, y]) ** 2) for x, y in combinations(range(stacked.shape[1]), 2)]
     worst = max(*pairs, np.max(np.sum(stacked**2, axis=0)))
-    one_row = d.Sensitivity(l1=2.0 * len(variances))
+    one_row = Sensitivity(l1=2.0 * len(variances))
     assert mechanism.guarantee(one_row).mu == pytest.approx(math.sqrt(worst), rel=1e-8)
     assert mechanism.guarantee(one_row).mu >= math.sqrt(worst) * (1 - 1e-15)
 
@@ -112,7 +115,7 @@ def test_the_worst_replacement_with_sums():
         counts = np.sum((layers[0][:, x] - layers[0][:, y]) ** 2)
         for a, b in product((-reach, reach), repeat=2):
             worst = max(worst, counts + np.sum((a * layers[1][:, x] - b * layers[1][:, y]) ** 2))
-    one_row = d.Sensitivity(l1=2.0 * len(axes) * (1 + reach))
+    one_row = Sensitivity(l1=2.0 * len(axes) * (1 + reach))
     assert mechanism.guarantee(one_row).mu == pytest.approx(math.sqrt(worst), rel=1e-8)
 
 
@@ -129,7 +132,7 @@ def test_the_bound_for_many_axes_is_above_the_exact_cost(monkeypatch):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_unit_of_several_rows_costs_so_many_times_more(rows):
     mechanism, sensitivity = calibrated((2, 3), ((0, 1),))
-    more = d.Sensitivity(l1=rows * sensitivity.require_l1())
+    more = Sensitivity(l1=rows * sensitivity.require_l1())
     assert mechanism.guarantee(more).mu == pytest.approx(rows, rel=1e-12)
 
 
@@ -170,7 +173,7 @@ def test_the_proven_optimum_of_a_large_domain(ways, optimum):
     tables = tuple(combinations(range(14), ways))
     cells = [float(math.prod(shape_of(sizes, table))) for table in tables]
     workload = Workload(sizes=sizes, tables=tables, weights=tuple(cells))
-    sensitivity = d.Sensitivity(l1=float(len(workload.layout())))
+    sensitivity = Sensitivity(l1=float(len(workload.layout())))
     mechanism = MarginsGaussian.calibrate(d.GaussianDP(1.0), sensitivity, workload=workload)
     squares = sum(n * mechanism.standard_error(table) ** 2 for n, table in zip(cells, tables, strict=True))
     assert math.sqrt(squares / sum(cells)) == pytest.approx(optimum, abs=1e-4)
@@ -224,7 +227,7 @@ def test_scales_are_optimal_for_the_largest():
 @pytest.mark.parametrize("replaced", [False, True])
 def test_calibration_meets_the_guarantee_and_hardly_more(guarantee, replaced):
     workload = Workload(sizes=(3, 4, 2), tables=((0, 1), (2,)), weights=(1.0, 2.0), total_public=replaced)
-    sensitivity = d.Sensitivity(l1=float(len(workload.layout()) * (2 if replaced else 1)))
+    sensitivity = Sensitivity(l1=float(len(workload.layout()) * (2 if replaced else 1)))
     mechanism = MarginsGaussian.calibrate(guarantee, sensitivity, workload=workload, replaced=replaced)
     assert mechanism.profile(sensitivity).within(guarantee)
     less = tuple(Component(one.layer, one.axes, one.scale * (1 - 1e-6)) for one in mechanism.components)
@@ -234,7 +237,7 @@ def test_calibration_meets_the_guarantee_and_hardly_more(guarantee, replaced):
 
 def pure(sizes, tables, epsilon=1.0, **options):
     workload = Workload(sizes=sizes, tables=tables, weights=(1.0,) * len(tables), **options)
-    sensitivity = d.Sensitivity(l1=float(sum(workload.reaches[layer] for layer, _ in workload.layout())))
+    sensitivity = Sensitivity(l1=float(sum(workload.reaches[layer] for layer, _ in workload.layout())))
     return MarginsLaplace.calibrate(d.PureDP(epsilon), sensitivity, workload=workload), sensitivity
 
 
@@ -242,7 +245,7 @@ def test_laplace_noise_meets_pure_guarantees():
     mechanism, sensitivity = pure((8, 15, 2), below([(0, 1, 2)]))
     assert mechanism.guarantee(sensitivity).epsilon == pytest.approx(1.0, rel=1e-15)
     assert mechanism.guarantee(sensitivity).within(d.PureDP(1.0))
-    assert mechanism.guarantee(d.Sensitivity(l1=3 * sensitivity.require_l1())).epsilon == pytest.approx(3.0)
+    assert mechanism.guarantee(Sensitivity(l1=3 * sensitivity.require_l1())).epsilon == pytest.approx(3.0)
     errors = [mechanism.standard_error(table) for table in below([(0, 1, 2)])]
     assert max(errors) < 8 * math.sqrt(2)  # separate tables at the same guarantee
     with pytest.raises(NoConversion):
@@ -294,18 +297,18 @@ def test_laplace_draws_and_simulations_have_the_stated_error():
 
 def test_a_session_keeps_a_pure_budget():
     session = d.Session(people(), SCHEMA, ledger=":memory:", budget=d.PureDP(2.0))
-    release = session.tables([["region"], ["region", "sex"]], d.PureDP(1.0), mean_of="income")
+    release = session.tables([["region"], ["region", "sex"]], epsilon=1.0, mean_of="income")
     assert release.mechanism.name == "margins_laplace"
     table = release.table("region", "sex")
     assert np.allclose(table.estimate.sum(axis=1), release.table("region").estimate)
     again = Release.from_json(release.to_json())
     assert again.rows() == release.rows()
     assert session.ledger.remaining().epsilon == pytest.approx(1.0)
-    loose = TablesQuestion(SCHEMA, [["region"]], d.ApproxDP(1.0, 1e-9))
+    loose = TablesQuestion(SCHEMA, [["region"]], epsilon=1.0, delta=1e-9)
     assert loose.measurement.mechanism.name == "margins_laplace"  # Gaussian noise at so small a δ would be larger
     wanted = [["region"], ["sex"], ["region", "sex"]]
     for accuracy in ("sum", "largest"):
-        asked = TablesQuestion(SCHEMA, wanted, d.ApproxDP(1.0, 0.3), accuracy=accuracy)
+        asked = TablesQuestion(SCHEMA, wanted, epsilon=1.0, delta=0.3, accuracy=accuracy)
         assert asked.measurement.mechanism.name == "margins_gaussian"
 
 
@@ -512,15 +515,15 @@ def test_tables_are_tested_with_the_right_null():
         counts = rng.multinomial(400, np.outer([0.4, 0.6], [0.2, 0.3, 0.5]).ravel()).reshape(2, 3)
         exact = margins.exact(counts)
         mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.5), exact.sensitivity, workload=margins.workload())
-        null = d.MonteCarlo(n_resamples=199, rng=seed)
+        null = MonteCarlo(n_resamples=199, rng=seed)
         result = d.release(exact, mechanism, rng=seed).independence("a", "b", null=null)
         small += result.pvalue <= 0.05
     assert 4 <= small <= 30  # seeded; 15 expected, standard deviation 3.8
     far = margins.exact(np.array([[200, 50, 10], [20, 100, 220]]))
     mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.5), far.sensitivity, workload=margins.workload())
     release = d.release(far, mechanism, rng=1)
-    assert release.independence("b", "a", null=d.MonteCarlo(rng=1)).pvalue < 0.01
-    assert release.goodness_of_fit("b", [0.8, 0.1, 0.1], null=d.MonteCarlo(rng=1)).pvalue < 0.01
+    assert release.independence("b", "a", null=MonteCarlo(rng=1)).pvalue < 0.01
+    assert release.goodness_of_fit("b", [0.8, 0.1, 0.1], null=MonteCarlo(rng=1)).pvalue < 0.01
 
 
 def test_a_release_is_read_back():
@@ -535,7 +538,7 @@ def test_a_release_is_read_back():
 def test_another_value_is_refused():
     mechanism, sensitivity = calibrated((2, 3), ((0, 1),))
     with pytest.raises(InvalidParameter, match="margins of one table"):
-        d.release(d.Exact(np.zeros(mechanism.dimension), sensitivity), mechanism, rng=1)
+        d.release(Exact(np.zeros(mechanism.dimension), sensitivity), mechanism, rng=1)
     margins = Margins(columns={"a": ["x", "y"], "b": [1, 2, 3]}, tables=[["a", "b"]])
     replaced = Protection(neighbours=d.Neighbours.REPLACE_ONE)
     with pytest.raises(InvalidParameter, match="not those of the mechanism"):
@@ -604,8 +607,8 @@ SCHEMA = d.Schema(
 @pytest.mark.false_failure(1e-14, "three counts eight standard errors off, three means more than ten")
 def test_a_session_answers_with_tables():
     session = d.Session(people(), SCHEMA, ledger=":memory:", budget=d.GaussianDP(2.0))
-    planned = session.plan.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0))
-    release = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", name="tables")
+    planned = session.plan.tables([["region"], ["region", "sex"]], mu=1.0)
+    release = session.tables([["region"], ["region", "sex"]], mu=1.0, mean_of="income", name="tables")
     truth = people().group_by("region").aggregate([("income", "mean"), ("income", "count")]).to_pylist()
     table = release.table("region")
     for one in truth:
@@ -614,7 +617,7 @@ def test_a_session_answers_with_tables():
         assert abs(table.means()[place] - one["income_mean"]) < 3
     assert planned.error_95 > 0
     assert planned.guarantee.mu == pytest.approx(1.0, rel=1e-15)
-    again = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0), mean_of="income", name="tables")
+    again = session.tables([["region"], ["region", "sex"]], mu=1.0, mean_of="income", name="tables")
     assert (np.asarray(again.value) == np.asarray(release.value)).all()
     assert session.ledger.remaining().mu == pytest.approx(math.sqrt(3))
 
@@ -623,9 +626,9 @@ def test_a_session_limits_the_rows_of_a_unit():
     unit = d.PrivacyUnit("person", contribution=d.Contribution(total=2))
     schema = d.Schema(columns=SCHEMA.columns, unit=unit)
     session = d.Session(people(), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
-    release = session.tables([["region"]], d.GaussianDP(1.0))
+    release = session.tables([["region"]], mu=1.0)
     assert release.rows_per_unit == 2
-    one = TablesQuestion(SCHEMA, [["region"]], d.GaussianDP(1.0)).measurement.mechanism.standard_error((0,))
+    one = TablesQuestion(SCHEMA, [["region"]], mu=1.0).measurement.mechanism.standard_error((0,))
     assert release.table("region").standard_error == pytest.approx(2 * one)
     with pytest.raises(InvalidParameter, match="independent rows"):
         release.goodness_of_fit("region", [1 / 3] * 3)
@@ -638,7 +641,7 @@ def test_a_public_total_is_free():
     }
     schema = d.Schema(columns=columns, neighbours=d.Neighbours.REPLACE_ONE, size=3000)
     session = d.Session(people(), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
-    release = session.tables([["region"], ["region", "sex"]], d.GaussianDP(1.0))
+    release = session.tables([["region"], ["region", "sex"]], mu=1.0)
     assert release.total == 3000
     assert release.table("sex").estimate.sum() == pytest.approx(3000)
     assert release.presented.sum() == 3000
@@ -658,7 +661,7 @@ def test_a_public_total_is_free():
 )
 def test_tables_that_make_no_sense_are_refused(tables, match):
     with pytest.raises(DiscreetError, match=match):
-        TablesQuestion(SCHEMA, tables, d.GaussianDP(1.0))
+        TablesQuestion(SCHEMA, tables, mu=1.0)
 
 
 def test_costs_are_exact_fractions():
@@ -725,7 +728,7 @@ def test_more_columns_than_one_table_can_hold():
     codes = pa.array([None, *data["q0"][1:].tolist()])  # a row without one answer is in no table
     schema = d.Schema(columns={name: d.Categories(list(range(10))) for name in names})
     session = d.Session(pa.table({**data, "q0": codes}), schema, ledger=":memory:", budget=d.GaussianDP(2.0))
-    question = TablesQuestion(schema, all_margins(names, 2), d.GaussianDP(1.0))
+    question = TablesQuestion(schema, all_margins(names, 2), mu=1.0)
     found = question.measurement
     assert all(any(set(pair) <= set(block) for block in found.blocks) for pair in combinations(names, 2))
     assert len(found.blocks) < 20
@@ -734,7 +737,7 @@ def test_more_columns_than_one_table_can_hold():
     parts = dict(zip(found.statistic.layout, found.mechanism.blocks(session.exact(question).value), strict=True))
     assert (parts[0, (2, 5)][1].astype(int) == truth).all()
     assert int(parts[0, ()][1]) == 1999
-    release = session.tables(all_margins(names, 2), d.GaussianDP(1.0))
+    release = session.tables(all_margins(names, 2), mu=1.0)
     assert release.presented is None
     table = release.table("q2", "q5")
     assert (table.presented.sum(axis=1) == release.table("q2").presented).all()
@@ -744,7 +747,7 @@ def test_more_columns_than_one_table_can_hold():
     assert (table.published >= 0).all()
     unit = d.PrivacyUnit("person", contribution=d.Contribution(total=2))
     with pytest.raises(InvalidParameter, match="too many to limit"):
-        TablesQuestion(d.Schema(columns=schema.columns, unit=unit), all_margins(names, 2), d.GaussianDP(1.0))
+        TablesQuestion(d.Schema(columns=schema.columns, unit=unit), all_margins(names, 2), mu=1.0)
 
 
 def test_districts_lie_within_regions():
@@ -756,7 +759,7 @@ def test_districts_lie_within_regions():
     margins = Margins(
         columns=columns,
         tables=all_margins(["region", "district"]),
-        impossible=d.hierarchy("district", "region", regions),
+        impossible=hierarchy("district", "region", regions),
     )
     exact = margins.exact(counts)
     mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.4), exact.sensitivity, workload=margins.workload())
@@ -774,7 +777,7 @@ def test_districts_lie_within_regions():
 
 def test_a_declared_total_is_kept():
     session = d.Session(people(), SCHEMA, ledger=":memory:", budget=d.GaussianDP(2.0))
-    release = session.tables([["region"], ["sex"]], d.GaussianDP(1.0), public_total=3000)
+    release = session.tables([["region"], ["sex"]], mu=1.0, public_total=3000)
     assert release.total == 3000
     assert release.table("sex").presented.sum() == 3000
     assert Fact.TOTAL in release.protection.public
@@ -791,7 +794,7 @@ def test_a_declared_total_is_kept():
 )
 def test_impossible_cells_are_checked(impossible, match):
     with pytest.raises(DiscreetError, match=match):
-        TablesQuestion(SCHEMA, [["region"]], d.GaussianDP(1.0), impossible=impossible)
+        TablesQuestion(SCHEMA, [["region"]], mu=1.0, impossible=impossible)
 
 
 def test_the_model_of_two_margins_is_independence():
@@ -908,4 +911,4 @@ def test_pairs_of_margins_add_up_exactly(seed):
 def test_delta_alone_is_refused_in_words():
     schema = d.Schema(columns={name: d.Categories(["a", "b"]) for name in "xy"})
     with pytest.raises(InvalidParameter, match="has no epsilon for this noise"):
-        TablesQuestion(schema, [["x"], ["x", "y"]], d.ApproxDP(0.0, 1e-6)).plan()
+        TablesQuestion(schema, [["x"], ["x", "y"]], epsilon=0.0, delta=1e-6).plan()

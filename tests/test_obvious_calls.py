@@ -28,7 +28,7 @@ def test_a_guarantee_by_its_parameters(given, guarantee):
     budgets = {PureDP: PureDP(1.0), ApproxDP: ApproxDP(1.0, 1e-5), ZeroConcentratedDP: ZeroConcentratedDP(1.0)}
     asking = session(budgets.get(type(guarantee), GaussianDP(1.0)))
     planned = asking.plan.mean("age", by="arm", expected_rows=400, **given)
-    assert planned == asking.plan.mean("age", guarantee, by="arm", expected_rows=400)
+    assert planned == asking.plan.mean("age", guarantee=guarantee, by="arm", expected_rows=400)
     answer = asking.mean("age", by="arm", **given)
     assert answer.guarantee.within(guarantee)
     assert set(answer.mean) == {"old", "new"}
@@ -50,7 +50,7 @@ def test_a_forgotten_guarantee_says_what_to_pass(ask):
 
 def test_a_guarantee_is_given_once():
     with pytest.raises(InvalidParameter, match="is given already, beside epsilon"):
-        session().mean("age", PureDP(1.0), epsilon=1.0)
+        session().mean("age", guarantee=PureDP(1.0), epsilon=1.0)
     with pytest.raises(InvalidParameter, match="epsilon and delta, rho, or mu"):
         session().mean("age", epsilon=1.0, rho=1.0)
     with pytest.raises(InvalidParameter, match="epsilon"):
@@ -158,8 +158,10 @@ def test_shorthands_are_planned_and_written_in_plan_files(tmp_path):
     import pyarrow.parquet as pq
 
     asking = session()
-    assert asking.plan.median("age", PureDP(1.0)) == asking.plan.quantile("age", 0.5, PureDP(1.0))
-    assert asking.plan.proportion("band", "old", epsilon=1.0) == asking.plan.proportion("band", "old", PureDP(1.0))
+    assert asking.plan.median("age", epsilon=1.0) == asking.plan.quantile("age", 0.5, epsilon=1.0)
+    assert asking.plan.proportion("band", "old", epsilon=1.0) == asking.plan.proportion(
+        "band", "old", guarantee=PureDP(1.0)
+    )
     assert asking.plan.std("age", epsilon=1.0).read == "the deviation"
     pq.write_table(rows(), tmp_path / "rows.parquet")
     releases = (

@@ -20,7 +20,7 @@ def session(schema=SCHEMA, budget=100.0):
 
 def test_the_charge_is_what_was_asked_and_the_noise_what_is_left_behind_the_step():
     mine = session()
-    sampled = mine.omitting(PoissonSample(0.25)).count(PureDP(1.0))
+    sampled = mine.omitting(PoissonSample(0.25)).count(epsilon=1.0)
     assert sampled.guarantee.epsilon <= 1.0
     assert sampled.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
     inner = before_poisson_sampling(PureDP(1.0), 0.25).epsilon
@@ -31,14 +31,14 @@ def test_the_charge_is_what_was_asked_and_the_noise_what_is_left_behind_the_step
 def test_each_question_makes_its_own_choice_of_rows():
     """Counts of fresh samples vary as binomials: standard deviation 27 for 4,000 rows at rate 0.25."""
     sampled = session(budget=900.0).omitting(PoissonSample(0.25))
-    counts = np.array([sampled.count(PureDP(20.0)).value for _ in range(40)])
+    counts = np.array([sampled.count(epsilon=20.0).value for _ in range(40)])
     assert abs(counts.mean() - 1000) < 5 * 27.4 / np.sqrt(40)
     assert 15 < counts.std() < 45  # five standard errors of a standard deviation from 40 draws
 
 
 def test_suppression_keeps_between_its_two_rates():
     step = OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 120)), columns=("age",))
-    kept = session().omitting(step).count(PureDP(3.0))
+    kept = session().omitting(step).count(epsilon=3.0)
     assert 4000 * 0.5 - 300 < kept.value < 4000 * 0.6 + 300
     assert kept.guarantee.epsilon <= 3.0
     assert kept.mechanism.inner.guarantee(kept.sensitivity).epsilon == pytest.approx(
@@ -48,13 +48,13 @@ def test_suppression_keeps_between_its_two_rates():
 
 def test_plans_and_answers_agree_and_can_be_read_back():
     sampled = session().omitting(PoissonSample(0.5))
-    planned = sampled.plan.mean("age", PureDP(1.0))
-    released = sampled.mean("age", PureDP(1.0), name="mean")
+    planned = sampled.plan.mean("age", epsilon=1.0)
+    released = sampled.mean("age", epsilon=1.0, name="mean")
     assert released.guarantee == planned.guarantee
     assert released.public["omission"] == {"name": "poisson_sample", "rate": 0.5}
     assert Release.from_json(released.to_json()).mechanism == released.mechanism
     spent = sampled.ledger.spent()
-    assert sampled.mean("age", PureDP(1.0), name="mean").to_json() == released.to_json()
+    assert sampled.mean("age", epsilon=1.0, name="mean").to_json() == released.to_json()
     assert sampled.ledger.spent() == spent
 
 
@@ -78,8 +78,8 @@ def by_id():
             lambda: session().omitting(PoissonSample(0.5)).compare_means("age", by="colour", guarantee=PureDP(1.0)),
             InvalidParameter,
         ),
-        (lambda: session().omitting(PoissonSample(0.5)).clusters(["age"], 2, PureDP(1.0)), InvalidParameter),
-        (lambda: session().omitting(PoissonSample(0.5)).plan.clusters(["age"], 2, PureDP(1.0)), InvalidParameter),
+        (lambda: session().omitting(PoissonSample(0.5)).clusters(["age"], 2, epsilon=1.0), InvalidParameter),
+        (lambda: session().omitting(PoissonSample(0.5)).plan.clusters(["age"], 2, epsilon=1.0), InvalidParameter),
     ],
 )
 def test_what_is_not_proved_is_refused(make, error):
@@ -89,10 +89,10 @@ def test_what_is_not_proved_is_refused(make, error):
 
 def test_the_mode_publishes_a_label_only():
     mine = session()
-    assert mine.mode("colour", PureDP(1.0)).mode == "red"
-    assert mine.plan.mode("colour", PureDP(1.0)).guarantee.epsilon <= 1.0
+    assert mine.mode("colour", epsilon=1.0).mode == "red"
+    assert mine.plan.mode("colour", epsilon=1.0).guarantee.epsilon <= 1.0
     assert mine.ledger.spent().epsilon <= 1.0
-    assert "red" in str(mine.omitting(PoissonSample(0.5)).mode("colour", PureDP(1.0)))
+    assert "red" in str(mine.omitting(PoissonSample(0.5)).mode("colour", epsilon=1.0))
 
 
 def test_clusters_find_two_groups_and_are_charged_once():
@@ -101,23 +101,23 @@ def test_clusters_find_two_groups_and_are_charged_once():
     rows = np.round(np.concatenate([low, high]))
     schema = Schema(columns={"x": Bounds(0, 100, grid=1), "y": Bounds(0, 100, grid=1)})
     mine = Session(pyarrow.table({"x": rows[:, 0], "y": rows[:, 1]}), schema, ledger=":memory:", budget=PureDP(2.0))
-    centres = mine.clusters(["x", "y"], 2, PureDP(2.0), expected_rows=6000).cluster_centers_
+    centres = mine.clusters(["x", "y"], 2, epsilon=2.0, expected_rows=6000).cluster_centers_
     assert np.abs(np.sort(centres[:, 0]) - [20, 80]).max() < 10
     assert mine.ledger.remaining().epsilon < 1e-9
     with pytest.raises(InsufficientBudget):
-        mine.clusters(["x", "y"], 2, PureDP(1.0))
+        mine.clusters(["x", "y"], 2, epsilon=1.0)
 
 
 SUPPRESSION = OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 120)), columns=("age",))
 SIZES = Schema(columns={**SCHEMA.columns, "size": Categories(["s", "l"])})
 SIZED = ROWS.append_column("size", pyarrow.array(["s", "l"] * 2000))
 TESTS = {
-    "independence": lambda asked: asked.independence(["colour", "size"], PureDP(1.0)),
-    "homogeneity": lambda asked: asked.homogeneity("colour", "size", PureDP(1.0)),
-    "rank_test": lambda asked: asked.rank_test("age", "size", PureDP(1.0), bins=4),
-    "rank_correlation": lambda asked: asked.rank_correlation(["age", "size"], PureDP(1.0), bins={"age": 4}),
-    "signed_rank": lambda asked: asked.signed_rank("age", 40, PureDP(1.0)),
-    "goodness_of_fit": lambda asked: asked.goodness_of_fit("colour", [0.75, 0.25], PureDP(1.0)),
+    "independence": lambda asked: asked.independence(["colour", "size"], epsilon=1.0),
+    "homogeneity": lambda asked: asked.homogeneity("colour", "size", epsilon=1.0),
+    "rank_test": lambda asked: asked.rank_test("age", "size", epsilon=1.0, bins=4),
+    "rank_correlation": lambda asked: asked.rank_correlation(["age", "size"], epsilon=1.0, bins={"age": 4}),
+    "signed_rank": lambda asked: asked.signed_rank("age", 40, epsilon=1.0),
+    "goodness_of_fit": lambda asked: asked.goodness_of_fit("colour", [0.75, 0.25], epsilon=1.0),
 }
 
 
@@ -141,17 +141,17 @@ def test_whatever_is_answered_behind_a_step_can_be_read(step):
     mine = Session(SIZED, SIZES, ledger=":memory:", budget=PureDP(200.0)).omitting(step)
     one = PureDP(2.0)
     answers = [
-        mine.count(one),
-        mine.count(one, by="size"),
-        mine.sum("age", one),
-        mine.mean("age", one, by="size", variance=True),
-        mine.proportion("colour", "red", one),
-        mine.variance("age", one),
-        mine.covariance_matrix(["age"], one),
-        mine.quantile("age", 1 / 3, one, interval=0.9),
-        mine.histogram("age", one, edges=[0, 50, 120]),
+        mine.count(guarantee=one),
+        mine.count(guarantee=one, by="size"),
+        mine.sum("age", guarantee=one),
+        mine.mean("age", guarantee=one, by="size", variance=True),
+        mine.proportion("colour", "red", guarantee=one),
+        mine.variance("age", guarantee=one),
+        mine.covariance_matrix(["age"], guarantee=one),
+        mine.quantile("age", 1 / 3, guarantee=one, interval=0.9),
+        mine.histogram("age", guarantee=one, edges=[0, 50, 120]),
         mine.table(["colour", "size"], one),
-        mine.mode("colour", one),
+        mine.mode("colour", guarantee=one),
     ]
     for answer in answers:
         assert answer.readings()
@@ -161,6 +161,6 @@ def test_whatever_is_answered_behind_a_step_can_be_read(step):
 
 def test_tables_behind_a_sample_can_be_read():
     mine = Session(SIZED, SIZES, ledger=":memory:", budget=ApproxDP(2.0, 1e-5))
-    answer = mine.omitting(PoissonSample(0.5)).tables([["colour"], ["colour", "size"]], ApproxDP(1.0, 1e-6))
+    answer = mine.omitting(PoissonSample(0.5)).tables([["colour"], ["colour", "size"]], epsilon=1.0, delta=1e-6)
     assert len(answer.readings()) == 6
     assert answer.table("colour").estimate.shape == (2,)

@@ -11,6 +11,7 @@ import scipy.stats
 import discreet as d
 from discreet.core.errors import DiscreetError
 from discreet.core.protection import Neighbours
+from discreet.inference import MonteCarlo
 from discreet.inference.ranks import (
     correlation_of_ranks,
     difference_of_ranks,
@@ -64,7 +65,7 @@ def test_equal_groups_are_rarely_told_apart(guarantee, sizes):
     found = {"rank_test": 0, "kolmogorov_smirnov": 0}
     for seed, release in enumerate(releases(rng, [HEAPED] * len(sizes), sizes, guarantee, repeats)):
         for name in found:
-            test = getattr(release, name)("x", "arm", null=d.MonteCarlo(n_resamples=199, rng=seed))
+            test = getattr(release, name)("x", "arm", null=MonteCarlo(n_resamples=199, rng=seed))
             found[name] += test.pvalue <= 0.05
     # Seeded; at most 5 % expected, with a standard deviation of 2.4 %.
     assert all(hits / repeats < 0.13 for hits in found.values()), found
@@ -78,7 +79,7 @@ def test_a_shift_is_found_by_ranks_before_it_is_by_a_table():
     both = [even, shifted / shifted.sum()]
     for seed, release in enumerate(releases(rng, both, (600, 600), d.GaussianDP(0.3), repeats)):
         for name in found:
-            test = getattr(release, name)("x", "arm", null=d.MonteCarlo(n_resamples=199, rng=seed))
+            test = getattr(release, name)("x", "arm", null=MonteCarlo(n_resamples=199, rng=seed))
             found[name] += test.pvalue <= 0.05
     assert found["rank_test"] > found["independence"]
     assert found["rank_test"] > 0.5 * repeats
@@ -87,7 +88,7 @@ def test_a_shift_is_found_by_ranks_before_it_is_by_a_table():
 def test_columns_may_come_in_any_order():
     rng = np.random.default_rng(5)
     release = next(releases(rng, [HEAPED, HEAPED[::-1]], (400, 200), d.GaussianDP(1.0), 1))
-    null = d.MonteCarlo(n_resamples=99, rng=1)
+    null = MonteCarlo(n_resamples=99, rng=1)
     assert release.rank_test("x", "arm", null=null).df == 1
     assert release.rank_test("arm", "x", null=null).df == 7
     assert release.rank_test("x", "arm", null=null).pvalue == pytest.approx(0.01)
@@ -101,9 +102,9 @@ def test_numbers_of_a_session_are_compared_through_bins():
     pay = rng.lognormal(3.0 + 0.15 * (arm == "new"), 0.8)
     schema = d.Schema(columns={"arm": d.Categories(["old", "new"]), "pay": d.Bounds(0, 200, grid=1)})
     session = d.Session(pa.table({"arm": arm, "pay": pay}), schema, ledger=":memory:", budget=d.PureDP(1.0))
-    found = session.tables([["arm", "pay"]], d.PureDP(1.0), bins={"pay": [0, 10, 20, 30, 50, 100, 200]})
-    assert found.rank_test("pay", "arm", null=d.MonteCarlo(rng=1)).pvalue < 0.05
-    assert found.kolmogorov_smirnov("pay", "arm", null=d.MonteCarlo(rng=1)).method == "Kolmogorov-Smirnov"
+    found = session.tables([["arm", "pay"]], epsilon=1.0, bins={"pay": [0, 10, 20, 30, 50, 100, 200]})
+    assert found.rank_test("pay", "arm", null=MonteCarlo(rng=1)).pvalue < 0.05
+    assert found.kolmogorov_smirnov("pay", "arm", null=MonteCarlo(rng=1)).method == "Kolmogorov-Smirnov"
 
 
 PAY = d.Bounds(0, 200, grid=1)
@@ -123,16 +124,16 @@ def staff(n=3000, seed=7, gap=0.15):
 @pytest.mark.parametrize("name", ["rank_test", "kolmogorov_smirnov"])
 def test_a_session_asks_for_a_test(name):
     session = d.Session(staff(), SCHEMA, ledger=":memory:", budget=d.PureDP(3.0))
-    found = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], name="pay")
+    found = getattr(session, name)("pay", "arm", epsilon=1.0, edges=[0, 10, 20, 30, 50, 100, 200], name="pay")
     assert found.pvalue < 0.05
     assert found.result.df == 1
     assert "(p " in found.verdict()["test"] or found.verdict()["pvalue"] == found.pvalue
-    again = getattr(session, name)("pay", "arm", d.PureDP(1.0), edges=[0, 10, 20, 30, 50, 100, 200], name="pay")
+    again = getattr(session, name)("pay", "arm", epsilon=1.0, edges=[0, 10, 20, 30, 50, 100, 200], name="pay")
     assert again.pvalue == found.pvalue
     assert session.ledger.remaining() == d.PureDP(2.0)
     with pytest.raises(DiscreetError, match="different release"):
-        getattr(session, name)("pay", "arm", d.PureDP(1.0), bins=6, name="pay")
-    labels = getattr(session, name)("mood", "arm", d.PureDP(1.0))
+        getattr(session, name)("pay", "arm", epsilon=1.0, bins=6, name="pay")
+    labels = getattr(session, name)("mood", "arm", epsilon=1.0)
     assert labels.pvalue < 0.01
     assert labels.release.value.shape == (2, 3)
 
@@ -140,7 +141,7 @@ def test_a_session_asks_for_a_test(name):
 def test_the_table_of_a_test_is_that_of_the_rows():
     rows = staff(500)
     session = d.Session(rows, SCHEMA, ledger=":memory:", budget=d.PureDP(900.0))
-    found = session.rank_test("pay", "arm", d.PureDP(900.0), edges=[0, 10, 50, 200]).release.value
+    found = session.rank_test("pay", "arm", epsilon=900.0, edges=[0, 10, 50, 200]).release.value
     arm, pay = np.array(rows["arm"]), np.array(rows["pay"])
     bins = np.searchsorted([10, 50], pay, side="right")
     assert found.tolist() == [[int(((arm == one) & (bins == k)).sum()) for k in range(3)] for one in ("old", "new")]
@@ -154,7 +155,7 @@ def test_a_public_number_of_rows_is_part_of_the_null():
     schema, hits = d.Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=400), 0
     for seed in range(30):
         session = d.Session(staff(400, seed, gap=0.0), schema, ledger=":memory:", budget=d.PureDP(1.0))
-        found = session.rank_test("pay", "arm", d.PureDP(1.0), bins=6)
+        found = session.rank_test("pay", "arm", epsilon=1.0, bins=6)
         hits += found.pvalue <= 0.05
     assert found.result.n == (400.0,)
     assert found.release.sensitivity.moves == (1.0, 1.0)  # a replaced row leaves one cell and enters another
@@ -171,7 +172,7 @@ def test_the_planned_effect_is_that_of_ranks():
         found.append(cells[0] @ ranks / (n / 2) - cells[1] @ ranks / (n / 2))
     assert np.std(found) == pytest.approx(superiority_error(n, 2, 8, noise), rel=0.06)
     planned = d.Session("none.csv", SCHEMA, ledger=":memory:", budget=d.PureDP(1.0)).plan.rank_test(
-        "pay", "arm", d.PureDP(1.0), bins=8, expected_rows=600
+        "pay", "arm", epsilon=1.0, bins=8, expected_rows=600
     )
     assert planned.smallest_effect == pytest.approx(2.8016 * superiority_error(600, 2, 8, 1.8413), rel=1e-3)
 
@@ -179,13 +180,13 @@ def test_the_planned_effect_is_that_of_ranks():
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0)), "either edges or bins"),
-        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0), bins=4, edges=[0, 200]), "either edges or bins"),
-        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0), bins=1), "two labels or bins"),
-        (lambda s: s.rank_test("pay", "arm", d.PureDP(1.0), edges=[10, 20]), "must cover the bounds"),
-        (lambda s: s.rank_test("mood", "arm", d.PureDP(1.0), bins=3), "no bins"),
-        (lambda s: s.rank_test("arm", "arm", d.PureDP(1.0)), "another column"),
-        (lambda s: s.rank_test("mood", "pay", d.PureDP(1.0)), "pay"),
+        (lambda s: s.rank_test("pay", "arm", epsilon=1.0), "either edges or bins"),
+        (lambda s: s.rank_test("pay", "arm", epsilon=1.0, bins=4, edges=[0, 200]), "either edges or bins"),
+        (lambda s: s.rank_test("pay", "arm", epsilon=1.0, bins=1), "two labels or bins"),
+        (lambda s: s.rank_test("pay", "arm", epsilon=1.0, edges=[10, 20]), "must cover the bounds"),
+        (lambda s: s.rank_test("mood", "arm", epsilon=1.0, bins=3), "no bins"),
+        (lambda s: s.rank_test("arm", "arm", epsilon=1.0), "another column"),
+        (lambda s: s.rank_test("mood", "pay", epsilon=1.0), "pay"),
     ],
 )
 def test_tests_that_make_no_sense_are_refused_before_spending(call, match):
@@ -220,7 +221,7 @@ def test_numbers_that_go_together_are_found_and_others_are_not(share, least, mos
     hits = 0
     for seed in range(30):
         session = d.Session(paired(600, seed, share), schema, ledger=":memory:", budget=d.PureDP(1.0))
-        found = session.rank_correlation(["pay", "age"], d.PureDP(1.0), bins={"pay": 5, "age": [18, 36, 54, 72, 90]})
+        found = session.rank_correlation(["pay", "age"], epsilon=1.0, bins={"pay": 5, "age": [18, 36, 54, 72, 90]})
         hits += found.pvalue <= 0.05
     assert found.release.value.shape == (5, 4)
     assert least <= hits <= most  # seeded; 1.5 expected without a relation
@@ -248,7 +249,7 @@ def test_the_planned_rank_correlation_is_that_of_unrelated_columns():
 def test_rank_correlations_that_make_no_sense_are_refused(columns, bins, match):
     session = d.Session(staff(50), SCHEMA, ledger=":memory:", budget=d.PureDP(1.0))
     with pytest.raises(DiscreetError, match=match):
-        session.rank_correlation(columns, d.PureDP(1.0), bins=bins)
+        session.rank_correlation(columns, epsilon=1.0, bins=bins)
     assert session.ledger.remaining() == d.PureDP(1.0)
 
 
@@ -256,9 +257,9 @@ def test_several_rows_of_a_unit_are_refused():
     schema = d.Schema(columns=SCHEMA.columns, unit=d.PrivacyUnit("who", contribution=d.Contribution(total=2)))
     session = d.Session(staff(100), schema, ledger=":memory:", budget=d.PureDP(1.0))
     with pytest.raises(DiscreetError, match="independent rows"):
-        session.rank_test("mood", "arm", d.PureDP(1.0))
+        session.rank_test("mood", "arm", epsilon=1.0)
     once = d.Contribution(total=1)
-    assert 0 < session.rank_test("mood", "arm", d.PureDP(1.0), contribution=once).pvalue <= 1
+    assert 0 < session.rank_test("mood", "arm", epsilon=1.0, contribution=once).pvalue <= 1
 
 
 def test_stored_sizes_keep_the_level():

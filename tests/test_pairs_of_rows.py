@@ -33,7 +33,7 @@ def schema(after="drop", before="drop", **facts):
 
 
 def value(rows, known, against="before", method="ranks"):
-    question = SignedRankQuestion(known, "after", against, ONE, method=method)
+    question = SignedRankQuestion(known, "after", against, guarantee=ONE, method=method)
     found = np.atleast_1d(np.array(question.exact(snapshot(rows, known)).value, dtype=object))
     return [Fraction(one) for one in found], question.measurement
 
@@ -64,7 +64,7 @@ def test_differences_choose_their_own_rows_of_a_unit():
     rows = [(1, 9, 2), (1, 9, 2), (2, 3, 8), (2, 3, 8)]
     held = snapshot(rows, known)
     histograms(held, Selected(columns=("after",)))
-    question = SignedRankQuestion(known, "after", "before", ONE)
+    question = SignedRankQuestion(known, "after", "before", guarantee=ONE)
     assert list(question.exact(held).value) == list(PairedBalance().value([7, -5]))
 
 
@@ -75,4 +75,4 @@ def test_numbers_too_far_from_zero_for_the_grid_that_both_share_are_refused_befo
         "before": d.Bounds(1_000_000_001, 1_001_000_001.001, grid=0.001000000001),
     }
     with pytest.raises(InvalidParameter, match="too fine a grid"):
-        SignedRankQuestion(d.Schema(columns=columns), "after", "before", ONE)
+        SignedRankQuestion(d.Schema(columns=columns), "after", "before", guarantee=ONE)

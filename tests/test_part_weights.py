@@ -114,7 +114,7 @@ def test_sensitivity_by_brute_force(of, neighbours):
 def asked(kind, guarantee, *, neighbours=ADD, size=None, unit=None, **more):
     columns = {"age": Bounds(0, 100, grid=1, nulls=0), "sex": Bounds(0, 1, grid=1)}
     unit = {} if unit is None else {"unit": unit}
-    return kind(Schema(columns=columns, neighbours=neighbours, size=size, **unit), "age", guarantee, **more)
+    return kind(Schema(columns=columns, neighbours=neighbours, size=size, **unit), "age", guarantee=guarantee, **more)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_covariances_are_read_and_cover():
 def test_four_columns_stay_in_parts_under_mu():
     columns = {name: Bounds(0, 1, grid=0.1) for name in "abcde"}
     found = [
-        CovarianceMatrixQuestion(Schema(columns=columns), list(columns)[:count], GaussianDP(1.0)).measurement
+        CovarianceMatrixQuestion(Schema(columns=columns), list(columns)[:count], mu=1.0).measurement
         for count in (2, 4, 5)
     ]
     assert [one.statistic.name for one in found[:2]] == ["covariances_in_parts"] * 2
@@ -215,12 +215,12 @@ def test_units_of_several_rows_and_groups():
     unit = PrivacyUnit("person", Contribution(rows=3))
     schema = Schema(columns={"age": Bounds(0, 100, grid=1), "sex": Bounds(0, 1, grid=1)}, unit=unit)
     session = Session(frame, schema, ledger=Ledger(":memory:", budget=GaussianDP(10.0)))
-    found = session.mean("age", GaussianDP(3.0), variance=True)
+    found = session.mean("age", mu=3.0, variance=True)
     assert found.statistic.weighed
     assert found.moments.rows_per_unit == 3
     assert found.mean == pytest.approx(frame["age"].mean(), abs=5)
     assert found.population_interval().width > found.noise_interval().width
-    left = session.dropped_rows(GaussianDP(5.0), columns="age")
+    left = session.dropped_rows(mu=5.0, columns="age")
     assert left.mean_interval(found).contains(frame["age"].mean())
 
 

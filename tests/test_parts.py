@@ -166,14 +166,14 @@ def people(rows):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_scales_and_rows_of_a_unit(rows):
     schema = people(rows)
-    one = MeanQuestion(schema, "spend", PureDP(1.0), variance=True).measurement
-    by = MeanQuestion(schema, "spend", PureDP(1.0), by="arm", variance=True).measurement
+    one = MeanQuestion(schema, "spend", epsilon=1.0, variance=True).measurement
+    by = MeanQuestion(schema, "spend", epsilon=1.0, by="arm", variance=True).measurement
     features = {"spend": Feature(of="spend", take="sum", low=0, high=60), "arm": Feature(of="arm", take="min")}
-    clipped = MeanQuestion(replace(schema, features=features).per_unit(), "spend", PureDP(1.0), by="arm").measurement
+    clipped = MeanQuestion(replace(schema, features=features).per_unit(), "spend", epsilon=1.0, by="arm").measurement
     assert (one.mechanism.scale, by.mechanism.scale, clipped.mechanism.scale) == (rows, 2 * rows, 1)
     frame = pd.DataFrame({"person": range(40), "arm": ["A", "B"] * 20, "spend": [10.0] * 40})
     session = Session(frame, people(rows), ledger=":memory:", budget=PureDP(2.0))
-    answer = session.mean("spend", PureDP(1.0), by="arm", variance=True)
+    answer = session.mean("spend", epsilon=1.0, by="arm", variance=True)
     assert answer["A"].moments.rows_per_unit == rows
     assert Release.from_json(answer.to_json())["B"].mean == answer["B"].mean
 
@@ -191,9 +191,9 @@ def test_earlier_releases_are_read_and_not_taken_for_new_answers(tmp_path):
     schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)})
     session = Session(pd.DataFrame({"spend": [10.0] * 50}), schema, ledger=ledger)
     with pytest.raises(DiscreetError):
-        session.mean("spend", PureDP(1.0), name="spend")
+        session.mean("spend", epsilon=1.0, name="spend")
     assert ledger.remaining() == PureDP(1.0)
-    assert session.mean("spend", PureDP(0.5), name="again").statistic != before
+    assert session.mean("spend", epsilon=0.5, name="again").statistic != before
 
 
 def test_the_mean_of_nothing_is_as_near_to_the_middle_as_its_interval_allows():
@@ -229,11 +229,11 @@ def test_groups_are_read_together_as_they_are_alone(asked, guarantee):
     columns = {"g": Categories(list("abcde")), "x": Bounds(0, 10, grid=0.5), "s": Categories(["y", "n"])}
     session = Session(table, Schema(columns=columns), ledger=":memory:", budget=guarantee)
     calls = {
-        "mean": lambda: session.mean("x", guarantee, by="g"),
-        "share": lambda: session.proportion("s", "y", guarantee, by="g"),
-        "spread": lambda: session.mean("x", guarantee, by="g", variance=True),
-        "variance": lambda: session.variance("x", guarantee, by="g"),
-        "std": lambda: session.std("x", guarantee, by="g"),
+        "mean": lambda: session.mean("x", guarantee=guarantee, by="g"),
+        "share": lambda: session.proportion("s", "y", guarantee=guarantee, by="g"),
+        "spread": lambda: session.mean("x", guarantee=guarantee, by="g", variance=True),
+        "variance": lambda: session.variance("x", guarantee=guarantee, by="g"),
+        "std": lambda: session.std("x", guarantee=guarantee, by="g"),
     }
     answer = calls[asked]()
     alone = [one for _, part in answer.items() for one in part.readings()]

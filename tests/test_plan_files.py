@@ -266,7 +266,7 @@ def test_a_plan_tells_that_its_run_would_be_refused(plan, budget, own, says):
 
 def test_a_plan_after_a_profile_is_refused_for_its_cost_and_not_for_its_kind():
     session = Session(pa.table({"a": [1]}), Schema(columns={}), ledger=":memory:", budget=ApproxDP(2.0, 2e-6))
-    session.count(ApproxDP(1.0, 1e-6))
+    session.count(epsilon=1.0, delta=1e-6)
     ledger = session.ledger
     refused = refusal_of(ledger, 0, [ApproxDP(2.0, 2e-6)])
     assert isinstance(refused, InsufficientBudget)
@@ -485,7 +485,7 @@ def test_a_moved_folder_and_a_renamed_parameter_release_nothing_again(tmp_path, 
         guarantee: Any
 
         def _measured(self):
-            return MeanQuestion(self.schema, self.variable, self.guarantee).measurement
+            return MeanQuestion(self.schema, self.variable, guarantee=self.guarantee).measurement
 
     monkeypatch.setattr(Questions, "mean", Asked(Renamed))
     path = second / "plan.toml"
@@ -496,9 +496,9 @@ def test_a_moved_folder_and_a_renamed_parameter_release_nothing_again(tmp_path, 
 def test_another_label_is_another_question(tmp_path):
     schema = Schema(columns={"vote": Categories(["yes", "no"])})
     session = Session(pa.table({"vote": ["yes", "no"] * 50}), schema, ledger=":memory:", budget=PureDP(2.0))
-    session.proportion("vote", "yes", PureDP(1.0), name="r")
+    session.proportion("vote", "yes", epsilon=1.0, name="r")
     with pytest.raises(DiscreetError, match="different release"):
-        session.proportion("vote", "no", PureDP(1.0), name="r")
+        session.proportion("vote", "no", epsilon=1.0, name="r")
 
 
 # -- files that are none -----------------------------------------------------------------------------------------

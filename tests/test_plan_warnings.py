@@ -25,7 +25,7 @@ SCHEMA = Schema(
 
 
 def mean(epsilon=1.0, **settings):
-    return MeanQuestion(SCHEMA, "age", PureDP(epsilon), **settings)
+    return MeanQuestion(SCHEMA, "age", epsilon=epsilon, **settings)
 
 
 def test_chance_is_what_samples_do():
@@ -34,7 +34,7 @@ def test_chance_is_what_samples_do():
     assert sampling_error(mean(expected_rows=400)) == pytest.approx(np.quantile(np.abs(means), 0.95), rel=0.03)
     shares = rng.binomial(400, 0.3, 50_000) / 400 - 0.3
     asked = ProportionQuestion(
-        SCHEMA, "sex", "f", PureDP(1.0), expected_rows=1200, expected_proportion=0.3, by=["region"]
+        SCHEMA, "sex", "f", epsilon=1.0, expected_rows=1200, expected_proportion=0.3, by=["region"]
     )
     assert sampling_error(asked) == pytest.approx(np.quantile(np.abs(shares), 0.95), rel=0.05)
     assert groups_of(asked) == 3
@@ -42,23 +42,23 @@ def test_chance_is_what_samples_do():
 
 def test_chance_moves_counts_ranks_and_spreads_as_samples_do():
     rng = np.random.default_rng(2)
-    by_region = CountQuestion(SCHEMA, PureDP(1.0), by=["region"])
+    by_region = CountQuestion(SCHEMA, epsilon=1.0, by=["region"])
     counts = np.abs(rng.binomial(900, 1 / 3, 50_000) - 300)
     assert sampling_error(by_region, rows=900) == pytest.approx(np.quantile(counts, 0.95), rel=0.05)
     ranks = np.abs(rng.binomial(900, 0.9, 50_000) - 810)  # rows below the population's quantile
-    decile = QuantileQuestion(SCHEMA, "age", 0.9, PureDP(1.0))
+    decile = QuantileQuestion(SCHEMA, "age", 0.9, epsilon=1.0)
     assert sampling_error(decile, rows=900) == pytest.approx(np.quantile(ranks, 0.95), rel=0.05)
     drawn = rng.normal(0, 120 / 6, (20_000, 400))
     for question, read in ((VarianceQuestion, np.var), (StandardDeviationQuestion, np.std)):
         moved = np.abs(read(drawn, axis=1) - read(drawn))
-        asked = question(SCHEMA, "age", PureDP(1.0))
+        asked = question(SCHEMA, "age", epsilon=1.0)
         assert sampling_error(asked, rows=400) == pytest.approx(np.quantile(moved, 0.95), rel=0.05)
 
 
 def test_chance_is_unknown_without_a_number_of_rows():
     assert sampling_error(mean()) is None
-    assert sampling_error(CountQuestion(SCHEMA, PureDP(1.0))) is None
-    assert sampling_error(CountQuestion(SCHEMA, PureDP(1.0)), rows=100) is None  # all of them
+    assert sampling_error(CountQuestion(SCHEMA, epsilon=1.0)) is None
+    assert sampling_error(CountQuestion(SCHEMA, epsilon=1.0), rows=100) is None  # all of them
 
 
 def test_bounds_that_cost_too_much_are_named_and_the_fix_is_true():
@@ -77,7 +77,7 @@ def test_too_little_data_is_told_before_anything_is_spent():
 
 
 def test_small_cells_are_told_where_another_release_knows_the_rows():
-    table = TableQuestion(SCHEMA, ["sex", "region"], PureDP(0.1))
+    table = TableQuestion(SCHEMA, ["sex", "region"], epsilon=0.1)
     assert release_warnings(table, table.plan(None), None) == []
     assert release_warnings(table, table.plan(None), 100_000) == []
     (said,) = release_warnings(table, table.plan(None), 300)

@@ -71,32 +71,38 @@ def means(answer):
 SPEND = {"expected_rows": ROWS, "expected_mean": 10.0}
 OLD = {"expected_rows": ROWS, "expected_proportion": 0.25}
 CASES = {
-    "count": (lambda s, g: CountQuestion(s, g), values),
-    "count by": (lambda s, g: CountQuestion(s, g, by="arm"), values),
-    "table": (lambda s, g: TableQuestion(s, ("arm", "band"), g), values),
-    "histogram": (lambda s, g: HistogramQuestion(s, "spend", g, edges=[0, 5, 50]), values),
-    "sum": (lambda s, g: SumQuestion(s, "spend", g), values),
-    "sum by": (lambda s, g: SumQuestion(s, "spend", g, by="arm"), values),
-    "mean": (lambda s, g: MeanQuestion(s, "spend", g, **SPEND), lambda a: np.array([a.mean])),
-    "mean by": (lambda s, g: MeanQuestion(s, "spend", g, by="arm", **SPEND), means),
-    "spread": (lambda s, g: MeanQuestion(s, "spend", g, variance=True, **SPEND), lambda a: np.array([a.mean])),
-    "share": (lambda s, g: ProportionQuestion(s, "band", "old", g, **OLD), lambda a: np.array([a.mean])),
-    "share by": (lambda s, g: ProportionQuestion(s, "band", "old", g, by="arm", **OLD), means),
+    "count": (lambda s, g: CountQuestion(s, guarantee=g), values),
+    "count by": (lambda s, g: CountQuestion(s, guarantee=g, by="arm"), values),
+    "table": (lambda s, g: TableQuestion(s, ("arm", "band"), guarantee=g), values),
+    "histogram": (lambda s, g: HistogramQuestion(s, "spend", guarantee=g, edges=[0, 5, 50]), values),
+    "sum": (lambda s, g: SumQuestion(s, "spend", guarantee=g), values),
+    "sum by": (lambda s, g: SumQuestion(s, "spend", guarantee=g, by="arm"), values),
+    "mean": (lambda s, g: MeanQuestion(s, "spend", guarantee=g, **SPEND), lambda a: np.array([a.mean])),
+    "mean by": (lambda s, g: MeanQuestion(s, "spend", guarantee=g, by="arm", **SPEND), means),
+    "spread": (
+        lambda s, g: MeanQuestion(s, "spend", guarantee=g, variance=True, **SPEND),
+        lambda a: np.array([a.mean]),
+    ),
+    "share": (lambda s, g: ProportionQuestion(s, "band", "old", guarantee=g, **OLD), lambda a: np.array([a.mean])),
+    "share by": (lambda s, g: ProportionQuestion(s, "band", "old", guarantee=g, by="arm", **OLD), means),
     "variance": (
-        lambda s, g: VarianceQuestion(s, "even", g, expected_rows=ROWS, expected_mean=6.0),
+        lambda s, g: VarianceQuestion(s, "even", guarantee=g, expected_rows=ROWS, expected_mean=6.0),
         lambda a: np.array([_variance(a)]),
     ),
 }
 PUBLIC = {
-    "public mean": (lambda s, g: MeanQuestion(s, "spend", g), values),
-    "public share": (lambda s, g: ProportionQuestion(s, "band", "old", g), values),
+    "public mean": (lambda s, g: MeanQuestion(s, "spend", guarantee=g), values),
+    "public share": (lambda s, g: ProportionQuestion(s, "band", "old", guarantee=g), values),
     "public variance": (
-        lambda s, g: VarianceQuestion(s, "even", g, expected_mean=6.0),
+        lambda s, g: VarianceQuestion(s, "even", guarantee=g, expected_mean=6.0),
         lambda a: np.array([_variance(a)]),
     ),
-    "public spread": (lambda s, g: MeanQuestion(s, "spend", g, variance=True, **SPEND), lambda a: np.array([a.mean])),
+    "public spread": (
+        lambda s, g: MeanQuestion(s, "spend", guarantee=g, variance=True, **SPEND),
+        lambda a: np.array([a.mean]),
+    ),
     "public covariances": (
-        lambda s, g: CovarianceMatrixQuestion(s, "random", g),
+        lambda s, g: CovarianceMatrixQuestion(s, "random", guarantee=g),
         lambda a: np.array([_spread_of(a.column(0), 10.0)]),
     ),
 }
@@ -143,10 +149,10 @@ def test_worst_errors_are_realised_by_the_worst_data(guarantee, data):
     public = schema(False)
     session = Session(data, public, ledger=":memory:", budget=guarantee)
     asked = {
-        "mean": (MeanQuestion(public, "top", guarantee, expected_rows=ROWS), _mean_of, 10.0),
-        "variance": (VarianceQuestion(public, "top", guarantee, expected_rows=ROWS), _variance, 0.0),
+        "mean": (MeanQuestion(public, "top", guarantee=guarantee, expected_rows=ROWS), _mean_of, 10.0),
+        "variance": (VarianceQuestion(public, "top", guarantee=guarantee, expected_rows=ROWS), _variance, 0.0),
         "matrix": (
-            CovarianceMatrixQuestion(public, "top", guarantee, expected_rows=ROWS),
+            CovarianceMatrixQuestion(public, "top", guarantee=guarantee, expected_rows=ROWS),
             lambda a: _spread_of(a.column(0), 10.0),
             0.0,
         ),
@@ -167,7 +173,7 @@ def _mean_of(answer):
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.05)], ids=["laplace", "gaussian"])
 def test_intervals_of_means_are_as_wide_as_planned_and_cover(guarantee, spread, data):
     session = Session(data, schema(False), ledger=":memory:", budget=guarantee)
-    asked = MeanQuestion(schema(False), "spend", guarantee, variance=spread, **SPEND)
+    asked = MeanQuestion(schema(False), "spend", guarantee=guarantee, variance=spread, **SPEND)
     exact, question = session.exact(asked), asked.measurement
     rng = np.random.default_rng(3)
     found = [release(exact, question.mechanism, rng=rng).noise_interval() for _ in range(500)]
@@ -265,8 +271,8 @@ def test_planned_centres_are_realised():
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), ZeroConcentratedDP(0.05)], ids=["pure", "concentrated"])
 def test_choices_stay_within_their_bound(guarantee, data):
     session = Session(data, schema(False), ledger=":memory:", budget=guarantee)
-    mode = ModeQuestion(schema(False), "arm", guarantee).measurement
-    asked = QuantileQuestion(schema(False), "ends", 0.5, guarantee, interval=None)
+    mode = ModeQuestion(schema(False), "arm", guarantee=guarantee).measurement
+    asked = QuantileQuestion(schema(False), "ends", 0.5, guarantee=guarantee, interval=None)
     rng = np.random.default_rng(2)
     gap = mode.worst_error()
     scores = np.array([1000, 1000 - int(np.floor(gap)) - 1])
@@ -284,10 +290,10 @@ def test_power_at_the_smallest_effect_is_as_planned():
     """A 2 × 2 table at Cohen's w of the plan: 200 tests of released tables find it about 80 times in 100."""
     facts = Schema(columns={"a": Categories(["x", "y"]), "b": Categories(["x", "y"])})
     planner = Session("none.csv", facts, ledger=":memory:", budget=PureDP(1.0)).plan
-    planned = planner.independence(["a", "b"], PureDP(0.1), expected_rows=2000)
+    planned = planner.independence(["a", "b"], epsilon=0.1, expected_rows=2000)
     w = planned.smallest_effect
     shares = np.array([1 + w, 1 - w, 1 - w, 1 + w]) / 4
-    question = TableQuestion(facts, ("a", "b"), PureDP(0.1)).measurement
+    question = TableQuestion(facts, ("a", "b"), epsilon=0.1).measurement
     from discreet.inference.noise import MonteCarlo
     from discreet.inference.tables import independence
 

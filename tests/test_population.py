@@ -310,7 +310,7 @@ def test_a_correlation_is_tested_as_its_interval_says() -> None:
         first = rng.random(600)
         second = share * first + (1 - share) * rng.random(600)
         session = Session(pa.table({"a": first, "b": second}), schema, ledger=":memory:", budget=PureDP(1.0))
-        found = session.covariance_matrix(["a", "b"], PureDP(1.0))
+        found = session.covariance_matrix(["a", "b"], epsilon=1.0)
         pvalue = found.correlation_pvalue(j=0, k=1)
         assert 0 < pvalue <= 1
         assert found.readings()[-1].pvalue == pvalue

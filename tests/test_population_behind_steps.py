@@ -20,11 +20,11 @@ def rows(size=800):
 
 
 ASKED = {
-    "mean": (lambda s: s.mean("x", ONE, variance=True), lambda t: t.x.mean()),
-    "proportion": (lambda s: s.proportion("arm", "A", ONE), lambda t: (t.arm == "A").mean()),
-    "variance": (lambda s: s.variance("x", ONE), lambda t: t.x.var(ddof=0)),
-    "std": (lambda s: s.std("x", ONE), lambda t: t.x.std(ddof=0)),
-    "covariance": (lambda s: s.covariance_matrix(["x", "y"], ONE), lambda t: np.cov(t.x, t.y, ddof=0)),
+    "mean": (lambda s: s.mean("x", guarantee=ONE, variance=True), lambda t: t.x.mean()),
+    "proportion": (lambda s: s.proportion("arm", "A", guarantee=ONE), lambda t: (t.arm == "A").mean()),
+    "variance": (lambda s: s.variance("x", guarantee=ONE), lambda t: t.x.var(ddof=0)),
+    "std": (lambda s: s.std("x", guarantee=ONE), lambda t: t.x.std(ddof=0)),
+    "covariance": (lambda s: s.covariance_matrix(["x", "y"], guarantee=ONE), lambda t: np.cov(t.x, t.y, ddof=0)),
 }
 
 
@@ -51,7 +51,10 @@ SUPPRESSED = OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 100)), columns=("
 @pytest.mark.parametrize("name", [*ASKED, "table", "quantile"])
 def test_suppressed_rows_are_no_sample(name):
     session = Session(rows(), Schema(columns=COLUMNS), ledger=Ledger(":memory:", budget=PureDP(100.0)))
-    others = {"table": lambda s: s.table(["arm"], ONE), "quantile": lambda s: s.quantile("x", 0.5, ONE)}
+    others = {
+        "table": lambda s: s.table(["arm"], guarantee=ONE),
+        "quantile": lambda s: s.quantile("x", 0.5, guarantee=ONE),
+    }
     answer = (others.get(name) or ASKED[name][0])(session.omitting(SUPPRESSED))
     with pytest.raises(NoPopulationInterval, match="Ask"):
         answer.population_interval()
@@ -62,9 +65,9 @@ def test_suppressed_rows_are_no_sample(name):
 
 def test_a_quantile_counts_on_the_rows_that_are_kept():
     session = Session(rows(), Schema(columns=COLUMNS), ledger=Ledger(":memory:", budget=PureDP(100.0)))
-    kept = session.omitting(PoissonSample(0.5)).quantile("x", 0.5, ONE, rows_at_least=800)
+    kept = session.omitting(PoissonSample(0.5)).quantile("x", 0.5, guarantee=ONE, rows_at_least=800)
     assert kept.statistic.rows_at_least == 400 - 85
     with pytest.raises(InvalidParameter, match="rows_at_least"):
-        session.omitting(PoissonSample(0.01)).quantile("x", 0.5, ONE, rows_at_least=100)
+        session.omitting(PoissonSample(0.01)).quantile("x", 0.5, guarantee=ONE, rows_at_least=100)
     with pytest.raises(InvalidParameter, match="no sample"):
-        session.omitting(SUPPRESSED).quantile("x", 0.5, ONE, rows_at_least=100)
+        session.omitting(SUPPRESSED).quantile("x", 0.5, guarantee=ONE, rows_at_least=100)

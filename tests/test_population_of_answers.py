@@ -12,19 +12,19 @@ from tests.test_every_question import rows as many
 COLUMNS = {"arm": Categories(["A", "B"]), "age": Bounds(18, 100, grid=1), "pay": Bounds(0, 50, grid=0.5)}
 ONE = PureDP(1.0)
 ANSWERS = {
-    "mean": lambda s: s.mean("age", ONE),
-    "spread": lambda s: s.mean("age", ONE, variance=True),
-    "mean by group": lambda s: s.mean("age", ONE, by="arm")["A"],
-    "variance": lambda s: s.variance("age", ONE),
-    "proportion": lambda s: s.proportion("arm", "A", ONE),
-    "covariance matrix": lambda s: s.covariance_matrix(["age", "pay"], ONE),
-    "table": lambda s: s.table(["arm"], ONE),
+    "mean": lambda s: s.mean("age", guarantee=ONE),
+    "spread": lambda s: s.mean("age", guarantee=ONE, variance=True),
+    "mean by group": lambda s: s.mean("age", guarantee=ONE, by="arm")["A"],
+    "variance": lambda s: s.variance("age", guarantee=ONE),
+    "proportion": lambda s: s.proportion("arm", "A", guarantee=ONE),
+    "covariance matrix": lambda s: s.covariance_matrix(["age", "pay"], guarantee=ONE),
+    "table": lambda s: s.table(["arm"], guarantee=ONE),
     "comparison": lambda s: s.compare_means("pay", by="arm", guarantee=ONE),
 }
 REFUSED = {
-    "count": lambda s: s.count(ONE),
-    "sum": lambda s: s.sum("pay", ONE),
-    "quantile": lambda s: s.quantile("age", 0.5, ONE),
+    "count": lambda s: s.count(guarantee=ONE),
+    "sum": lambda s: s.sum("pay", guarantee=ONE),
+    "quantile": lambda s: s.quantile("age", 0.5, guarantee=ONE),
 }
 
 

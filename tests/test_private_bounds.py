@@ -40,17 +40,17 @@ def session(values, schema=ROWS, ledger=None):
 def test_settings_that_suit_the_expected_bounds_suit_all_that_are_found(values):
     """A plan's expectation, and bins of one width, need not fit bounds that nobody knew."""
     asked = session(values)
-    released = asked.mean("x", HALF, expected_mean=500.0, expected_rows=2000)
+    released = asked.mean("x", guarantee=HALF, expected_mean=500.0, expected_rows=2000)
     assert "released privately" in released.public["bounds"]
-    assert asked.histogram("x", HALF, bins=10).value.size == 10
+    assert asked.histogram("x", guarantee=HALF, bins=10).value.size == 10
     assert asked.ledger.remaining() == PureDP(0.5)
 
 
 def test_public_edges_need_no_bounds():
     """What lies beyond the edges is in the bins at the ends."""
     asked = session(np.r_[np.full(500, -4e6), np.full(300, 7e9)], ROWS)
-    assert released_first(HistogramQuestion(ROWS, "x", HALF, edges=[0, 10, 1000]), ROWS) == {}
-    low, high = asked.histogram("x", HALF, edges=[0, 10, 1000]).value
+    assert released_first(HistogramQuestion(ROWS, "x", guarantee=HALF, edges=[0, 10, 1000]), ROWS) == {}
+    low, high = asked.histogram("x", guarantee=HALF, edges=[0, 10, 1000]).value
     assert abs(low - 500) < 80
     assert abs(high - 300) < 80
     assert asked.ledger.spent() == HALF
@@ -60,7 +60,7 @@ def test_bins_beyond_the_expected_bounds_hold_their_own_values():
     """Expected bounds serve plans: they move no value where public edges say more."""
     values = np.r_[np.full(500, 7.0), np.full(300, 1250.5), np.full(200, 9e9)]
     asked = session(values)
-    found = asked.histogram("x", HALF, edges=[0, 1000, 1200, 1500.25, 2000])
+    found = asked.histogram("x", guarantee=HALF, edges=[0, 1000, 1200, 1500.25, 2000])
     assert np.all(np.abs(found.value - [500, 0, 300, 200]) < 80)
     assert "bounds" not in found.public
     assert asked.ledger.spent() == HALF
@@ -70,13 +70,13 @@ def test_a_filter_on_a_column_with_public_edges_pays_for_no_bounds():
     """Nor may bounds that were paid for turn out not to lie between the edges."""
     filtered = Schema(columns={"x": GUESS}, where=Formula("x > 5"))
     asked = session(np.r_[np.full(500, 2.0), np.full(300, 70.0), np.full(200, 9e9)], filtered)
-    found = asked.histogram("x", HALF, edges=[0, 10, 1000])
+    found = asked.histogram("x", guarantee=HALF, edges=[0, 10, 1000])
     assert np.all(np.abs(found.value - [0, 500]) < 80)
     assert asked.ledger.spent() == HALF
 
 
 def test_a_grid_is_finer_where_bins_need_it():
-    question = HistogramQuestion(ROWS, "x", HALF, bins=25)
+    question = HistogramQuestion(ROWS, "x", guarantee=HALF, bins=25)
     (key, first), *_ = released_first(question, ROWS).items()
     found = session(np.full(2000, 7.0)).ask(first)
     own = settled(question, ROWS, {key: found}).question.schema.bounds("x")
@@ -85,19 +85,21 @@ def test_a_grid_is_finer_where_bins_need_it():
 
 def test_a_name_that_was_used_is_refused_before_bounds_are_paid_for():
     ledger = Ledger(":memory:", PureDP(2.0))
-    session(np.arange(2000.0), Schema(columns={"x": Bounds(0, 1000, grid=0.5)}), ledger).mean("x", HALF, name="r")
+    session(np.arange(2000.0), Schema(columns={"x": Bounds(0, 1000, grid=0.5)}), ledger).mean(
+        "x", guarantee=HALF, name="r"
+    )
     with pytest.raises(InvalidParameter, match=r"different release.*Nothing was spent"):
-        session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, name="r")
+        session(np.arange(2000.0), ROWS, ledger).mean("x", guarantee=HALF, name="r")
     assert ledger.spent() == HALF
-    answer = session(np.arange(2000.0), ROWS, ledger).mean("x", HALF, name="other")
-    assert session([], ROWS, ledger).mean("x", HALF, name="other").to_dict() == answer.to_dict()
+    answer = session(np.arange(2000.0), ROWS, ledger).mean("x", guarantee=HALF, name="other")
+    assert session([], ROWS, ledger).mean("x", guarantee=HALF, name="other").to_dict() == answer.to_dict()
     assert ledger.remaining() == PureDP(0.5)
 
 
 def test_sessions_with_and_without_a_step_do_not_share_what_follows_from_bounds():
     whole = session(np.arange(2000.0))
-    plain = whole.mean("x", HALF)
-    sampled = whole.omitting(PoissonSample(0.5)).mean("x", HALF)
+    plain = whole.mean("x", guarantee=HALF)
+    sampled = whole.omitting(PoissonSample(0.5)).mean("x", guarantee=HALF)
     assert "omission" in sampled.public
     assert "omission" not in plain.public
     assert sampled.mechanism.scale < plain.mechanism.scale
@@ -110,7 +112,7 @@ def test_a_test_of_one_row_per_unit_is_refused_before_a_limit_is_paid_for():
     schema = Schema(columns={"x": Bounds(0, 2000, grid=1), "half": Categories(["L", "R"])}, unit=unit)
     asked = session(np.arange(2000.0), schema)
     with pytest.raises(InvalidParameter, match="a test needs independent rows"):
-        asked.rank_test("x", "half", HALF, bins=4)
+        asked.rank_test("x", "half", guarantee=HALF, bins=4)
     assert asked.ledger.spent() == PureDP(0.0)
 
 
@@ -144,7 +146,7 @@ def test_where_people_approve_every_release_nothing_is_released_that_would_decid
     public = key.public_key().public_bytes_raw().hex()
     ledger = Ledger(":memory:", PureDP(2.0), approvals=Approvals(1, {"officer": public}))
     with pytest.raises(InvalidParameter, match=r"nobody can approve.*Nothing was spent"):
-        session(np.arange(2000.0), ROWS, ledger).mean("x", HALF)
+        session(np.arange(2000.0), ROWS, ledger).mean("x", guarantee=HALF)
     assert ledger.spent() == PureDP(0.0)
     pq.write_table(pa.table({"x": np.arange(2000.0)}), tmp_path / "rows.parquet")
     (tmp_path / "plan.toml").write_text(PLAN.format(key=public))

@@ -27,7 +27,6 @@ from discreet import (
     PureDP,
     Schema,
     Session,
-    ZeroConcentratedDP,
 )
 from discreet.cli.main import main
 from discreet.core.errors import InsufficientBudget, InvalidParameter, SourceError
@@ -68,7 +67,7 @@ def table():
 @pytest.fixture(scope="module")
 def sharp(table):
     """A profile with hardly any noise."""
-    return Session(table, NOTHING, ledger=":memory:", budget=PureDP(60.0)).profile(PureDP(60.0))
+    return Session(table, NOTHING, ledger=":memory:", budget=PureDP(60.0)).profile(epsilon=60.0)
 
 
 def test_without_noise_everything_is_found(sharp):
@@ -103,7 +102,7 @@ def test_a_narrow_range_far_from_zero_is_divided_once_more(sharp):
 )
 def test_every_kind_of_guarantee_is_spent_within_its_claim(table, spent):
     session = Session(table, NOTHING, ledger=":memory:", budget=spent)
-    found = session.profile(spent, columns=["age", "city"])
+    found = session.profile(guarantee=spent, columns=["age", "city"])
     assert found.columns["age"].kind == "whole number"
     assert found.columns["age"].high <= 200
     assert "age" in str(found)
@@ -112,13 +111,13 @@ def test_every_kind_of_guarantee_is_spent_within_its_claim(table, spent):
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1000.0])
 def test_a_plan_says_how_many_are_needed(epsilon):
-    assert "need about" in ProfileQuestion(NOTHING, PureDP(epsilon), columns=["x"]).plan().notes[0]
+    assert "need about" in ProfileQuestion(NOTHING, epsilon=epsilon, columns=["x"]).plan().notes[0]
 
 
 def test_many_columns_take_normal_noise_and_one_does_not():
-    many = ProfileQuestion(NOTHING, ApproxDP(1.0, 1e-6), columns=[f"x{k}" for k in range(60)])
+    many = ProfileQuestion(NOTHING, epsilon=1.0, delta=1e-6, columns=[f"x{k}" for k in range(60)])
     assert (many.first.name, many.claim(None).counted.name) == ("gaussian", "gdp")
-    one = ProfileQuestion(NOTHING, ApproxDP(1.0, 1e-6), columns=["x"])
+    one = ProfileQuestion(NOTHING, epsilon=1.0, delta=1e-6, columns=["x"])
     assert one.first.name == "geometric"
 
 
@@ -157,7 +156,7 @@ def test_a_clear_spike_far_out_stays_where_it_is():
 
 @pytest.mark.parametrize("names", [["age", "city"], ["city"], ["age"]])
 def test_units_are_counted_by_every_histogram(table, names):
-    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(3.0)).profile(PureDP(3.0), columns=names)
+    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(3.0)).profile(epsilon=3.0, columns=names)
     assert found.units.interval.contains(4000)
     assert (found.units.interval.high - found.units.interval.low) < 120
     assert found.columns[names[0]].missing.interval.low < 0.15
@@ -187,7 +186,7 @@ def test_units_count_once_and_their_sizes_say_which_limit_loses_least():
     sizes = rng.choice([1, 2, 3, 40], 3000, p=[0.5, 0.3, 0.19, 0.01])
     ids = np.repeat(np.arange(3000), sizes)
     table = pa.table({"person": ids, "age": rng.integers(0, 90, ids.size)})
-    found = Session(table, PEOPLE, ledger=":memory:", budget=PureDP(5.0)).profile(PureDP(5.0))
+    found = Session(table, PEOPLE, ledger=":memory:", budget=PureDP(5.0)).profile(epsilon=5.0)
     assert found.names == ("age",)
     assert abs(found.units.value - 3000) < 30
     assert found.unit_sizes.best_limit in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
@@ -197,7 +196,7 @@ def test_units_count_once_and_their_sizes_say_which_limit_loses_least():
 
 def test_a_source_without_values_is_answered_not_refused():
     empty = pa.table({"a": pa.array([], "string"), "b": pa.array([], "float64")})
-    found = Session(empty, NOTHING, ledger=":memory:", budget=PureDP(1.0)).profile(PureDP(1.0))
+    found = Session(empty, NOTHING, ledger=":memory:", budget=PureDP(1.0)).profile(epsilon=1.0)
     assert all(one.declared() is None for one in found.columns.values())
 
 
@@ -212,17 +211,17 @@ def test_a_source_without_values_is_answered_not_refused():
 )
 def test_what_cannot_be_answered_is_refused_before_anything_is_read(settings, words):
     with pytest.raises(InvalidParameter, match=words):
-        ProfileQuestion(PEOPLE, PureDP(1.0), **settings)
+        ProfileQuestion(PEOPLE, epsilon=1.0, **settings)
 
 
 def test_a_profile_of_nothing_is_refused():
     with pytest.raises(InvalidParameter, match="must name columns"):
-        ProfileQuestion(NOTHING, PureDP(1.0), columns=())
+        ProfileQuestion(NOTHING, epsilon=1.0, columns=())
 
 
 def test_a_profile_of_no_column_counts_units_and_their_rows():
     session = Session(visits(), PEOPLE, ledger=":memory:", budget=PureDP(1.0))
-    found = session.ask(ProfileQuestion(PEOPLE, PureDP(1.0), columns=()))
+    found = session.ask(ProfileQuestion(PEOPLE, epsilon=1.0, columns=()))
     assert found.stages[0].mechanism.scale == 1.0
     assert found.units.interval.contains(3000)
     assert "loses least" in str(found)
@@ -233,7 +232,7 @@ def test_a_profile_of_no_column_counts_units_and_their_rows():
 def test_a_missing_column_spends_nothing(table):
     session = Session(table, NOTHING, ledger=":memory:", budget=PureDP(1.0))
     with pytest.raises(SourceError, match="agee"):
-        session.profile(PureDP(1.0), columns=["agee"])
+        session.profile(epsilon=1.0, columns=["agee"])
     assert session.ledger.remaining() == PureDP(1.0)
 
 
@@ -278,7 +277,7 @@ def test_a_codebook_leaves_as_page_xml_csv_and_frame(csv_file):
 
 def test_whole_numbers_beyond_what_a_grid_holds_become_a_plan_too():
     table = pa.table({"x": [str(10**k) for k in range(9, 16)] * 400})
-    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(9.0)).profile(PureDP(9.0))
+    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(9.0)).profile(epsilon=9.0)
     assert found.columns["x"].declared().high > 2**40
     assert json.loads(json.dumps(found.columns["x"].to_dict()))["declared"]["high"] > 2**40
 
@@ -320,7 +319,7 @@ def test_a_profile_that_is_only_planned_leaves_no_ledger(csv_file, tmp_path):
 def test_bars_of_a_codebook_are_as_wide_as_their_cells(csv_file):
     """Even values make a level histogram, although cells are wider where values are larger."""
     table = pa.table({"x": [str(k / 10) for k in range(10_240)]})
-    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(40.0)).profile(PureDP(40.0))
+    found = Session(table, NOTHING, ledger=":memory:", budget=PureDP(40.0)).profile(epsilon=40.0)
     one = found.columns["x"]
     bars = _chart({**one.to_dict(), "range_words": one.range_words()})["bars"]
     assert len(bars) > 5
@@ -371,7 +370,7 @@ def test_a_unit_moves_a_cell_of_each_histogram_or_two_where_it_is_replaced(neigh
     size = 7 if neighbours is Neighbours.REPLACE_ONE else None
     for unit, histograms in ((PrivacyUnit(), 2), (PrivacyUnit("person"), 3)):  # of sizes, too
         schema = Schema(columns={}, unit=unit, neighbours=neighbours, size=size)
-        asked = ProfileQuestion(schema, PureDP(1.0), columns=["age", "income"])
+        asked = ProfileQuestion(schema, epsilon=1.0, columns=["age", "income"])
         assert asked.claim(None).sensitivity.moves == (1.0,) * histograms * sides
         assert asked._moved(2, 1).l1 == 2 * sides + 1  # distinct labels of one column move by one in either case
 
@@ -383,11 +382,11 @@ def test_distinct_counts_labels_units_and_groups():
         unit=PrivacyUnit("person", contribution=Contribution(total=2)),
     )
     session = Session(table, schema, ledger=":memory:", budget=PureDP(1000.0))
-    assert session.distinct("city", PureDP(200.0)).value == 3
-    assert session.distinct("person", PureDP(200.0)).value == 3
-    by = session.distinct("city", PureDP(200.0), by="half")
+    assert session.distinct("city", epsilon=200.0).value == 3
+    assert session.distinct("person", epsilon=200.0).value == 3
+    by = session.distinct("city", epsilon=200.0, by="half")
     assert [by["L"].value, by["R"].value] == [1, 2]
-    once = session.distinct("city", PureDP(200.0), contribution=Contribution(total=1))
+    once = session.distinct("city", epsilon=200.0, contribution=Contribution(total=1))
     assert once.value in (2, 3)  # person 1 keeps one of two
 
 
@@ -401,31 +400,31 @@ def private(**settings):
 def test_private_bounds_are_paid_once_and_used_by_every_question():
     table = pa.table({"income": INCOMES})
     session = Session(table, private(), ledger=":memory:", budget=PureDP(2.0))
-    planned = session.plan.mean("income", PureDP(0.5), expected_rows=5000)
+    planned = session.plan.mean("income", epsilon=0.5, expected_rows=5000)
     assert session.ledger.remaining() == PureDP(2.0)
-    mean = session.mean("income", PureDP(0.5))
+    mean = session.mean("income", epsilon=0.5)
     assert session.ledger.remaining() == PureDP(1.3)
     assert planned.guarantee == mean.guarantee == PureDP(0.5)
     assert "do not account for values beyond" in str(mean)
     assert abs(mean.estimate - INCOMES.mean()) < 3000
-    session.median("income", PureDP(0.5))
+    session.median("income", epsilon=0.5)
     assert session.ledger.remaining() == PureDP(0.8)
-    session.count(PureDP(0.3))
+    session.count(epsilon=0.3)
     assert session.ledger.remaining() == PureDP(0.5)
 
 
 def test_a_stored_answer_with_private_bounds_needs_no_data(tmp_path):
     table = pa.table({"income": INCOMES})
     first = Session(table, private(), ledger=tmp_path / "l.ledger", budget=PureDP(1.0))
-    mean = first.mean("income", PureDP(0.5), name="mine")
-    again = Session("no-such-file.csv", private(), ledger=first.ledger).mean("income", PureDP(0.5), name="mine")
+    mean = first.mean("income", epsilon=0.5, name="mine")
+    again = Session("no-such-file.csv", private(), ledger=first.ledger).mean("income", epsilon=0.5, name="mine")
     assert again.to_dict() == mean.to_dict()
 
 
 def test_expected_bounds_hold_where_no_number_stands_out():
     table = pa.table({"income": ["x"] * 50})
     session = Session(table, private(), ledger=":memory:", budget=PureDP(1.0))
-    assert session.sum("income", PureDP(0.5)).sensitivity.l1 == 50_000
+    assert session.sum("income", epsilon=0.5).sensitivity.l1 == 50_000
 
 
 def test_private_bounds_refuse_what_they_cannot_keep():
@@ -438,15 +437,15 @@ def test_private_bounds_refuse_what_they_cannot_keep():
 def test_private_bounds_behind_a_step_are_those_of_all_rows():
     session = Session(pa.table({"income": INCOMES}), private(), ledger=":memory:", budget=PureDP(2.0))
     sampled = session.omitting(PoissonSample(0.5))
-    mean = sampled.mean("income", PureDP(0.5))
+    mean = sampled.mean("income", epsilon=0.5)
     assert session.ledger.remaining() == PureDP(1.3)
     assert mean.mechanism.name == "behind_omission"
     assert abs(mean.estimate - INCOMES.mean()) < 5000
-    session.mean("income", PureDP(0.5))  # the bounds are paid for
+    session.mean("income", epsilon=0.5)  # the bounds are paid for
     assert session.ledger.remaining() == PureDP(0.8)
     other = Session(pa.table({"income": INCOMES}), private(epsilon=0.3), ledger=session.ledger)
     with pytest.raises(InvalidParameter, match="behind a step"):
-        other.omitting(PoissonSample(0.5)).mean("income", ZeroConcentratedDP(0.1))
+        other.omitting(PoissonSample(0.5)).mean("income", rho=0.1)
     assert session.ledger.remaining() == PureDP(0.8)
 
 
@@ -464,10 +463,10 @@ def limited(**settings):
 
 def test_a_private_limit_is_paid_for_once_and_fits_each_question():
     session = Session(visits(), limited(), ledger=":memory:", budget=PureDP(4.0))
-    assert session.plan.count(PureDP(1.0)).scale == pytest.approx(5.0)  # the expected limit
-    counted = session.count(PureDP(1.0))
+    assert session.plan.count(epsilon=1.0).scale == pytest.approx(5.0)  # the expected limit
+    counted = session.count(epsilon=1.0)
     assert session.ledger.remaining() == PureDP(2.5)
-    exact = session.count(PureDP(2.0))
+    exact = session.count(epsilon=2.0)
     assert session.ledger.remaining() == PureDP(0.5)
     limits = [one.sensitivity.l1 for one in (counted, exact)]
     assert 3 <= limits[0] <= limits[1] <= 48
@@ -478,10 +477,10 @@ def test_a_private_limit_is_paid_for_once_and_fits_each_question():
 
 def test_a_limit_of_its_own_or_none_at_all_needs_no_release():
     session = Session(visits(), limited(), ledger=":memory:", budget=PureDP(2.0))
-    session.count(PureDP(0.5), contribution=Contribution(total=3))
-    session.distinct("person", PureDP(0.5))
+    session.count(epsilon=0.5, contribution=Contribution(total=3))
+    session.distinct("person", epsilon=0.5)
     assert session.ledger.remaining() == PureDP(1.0)
-    found = session.count(PureDP(0.5), contribution=PrivateLimit(total=2, epsilon=0.25))
+    found = session.count(epsilon=0.5, contribution=PrivateLimit(total=2, epsilon=0.25))
     assert "released privately" in found.public["limit"]
     assert session.ledger.remaining() == PureDP(0.25)
 
@@ -491,16 +490,16 @@ def test_a_limit_of_its_own_or_none_at_all_needs_no_release():
 )
 def test_private_limits_go_with_replaced_units_and_filters(schema):
     session = Session(visits(), schema, ledger=":memory:", budget=PureDP(2.0))
-    assert "limit" in session.mean("age", PureDP(1.0)).public
+    assert "limit" in session.mean("age", epsilon=1.0).public
     assert session.ledger.remaining() == PureDP(0.5)
 
 
 def test_nothing_is_spent_first_where_the_question_cannot_be_paid_for_or_answered():
     session = Session(visits(), limited(), ledger=":memory:", budget=PureDP(1.0))
     with pytest.raises(InsufficientBudget):
-        session.count(PureDP(0.7))
+        session.count(epsilon=0.7)
     with pytest.raises(InvalidParameter, match="not declared"):
-        session.mean("agee", PureDP(0.1))
+        session.mean("agee", epsilon=0.1)
     assert session.ledger.remaining() == PureDP(1.0)
 
 

@@ -268,7 +268,7 @@ def test_a_wide_domain_is_planned_at_little_more():
     ages = Scenario(rows=1000, columns={"age": ExpectedNumbers(mean=30.0, spread=20.0)})
     for bounds in (Bounds(0, 100, grid=1), Bounds(-1_000_000, 1_000_000, grid=1)):
         session = Session("none.csv", Schema(columns={"age": bounds}), ledger=":memory:", budget=PureDP(1.0))
-        planned.append(session.plan(QuantileQuestion(session.schema, "age", 0.5, PureDP(1.0))).error_95)
+        planned.append(session.plan(QuantileQuestion(session.schema, "age", 0.5, epsilon=1.0)).error_95)
         found = session.rehearsing(ages, repeats=20, seed=1).quantile("age", 0.5, guarantee=PureDP(1.0))
         rehearsed.append(found.measures[0].error)
     assert planned[1] <= 2 * planned[0]
@@ -287,17 +287,17 @@ def test_questions_have_intervals_unless_they_are_told_not_to():
     schema = Schema(columns={"age": Bounds(0, 120, grid=1), "arm": Categories(["A", "B"])})
     rows = pyarrow.table({"age": list(range(100)) * 10, "arm": ["A", "B"] * 500})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
-    median = session.quantile("age", 0.5, PureDP(10.0))
+    median = session.quantile("age", 0.5, epsilon=10.0)
     assert "95 %, for the noise" in str(median)
     assert median.noise_interval().contains(49.5)
-    assert session.median("age", PureDP(10.0), by="arm").noise_interval()["A"].width < 20
+    assert session.median("age", epsilon=10.0, by="arm").noise_interval()["A"].width < 20
     for label in ("A", "B"):
-        by_arm = session.quantile("age", [0.25, 0.5], PureDP(20.0), by="arm")[label]
+        by_arm = session.quantile("age", [0.25, 0.5], epsilon=20.0, by="arm")[label]
         low, high = by_arm.noise_interval()
         assert (low <= by_arm.estimate).all()
         assert (by_arm.estimate <= high).all()
     for off in ({"interval": None}, {"interval": False}, {"recursive": True}):
-        asked = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), **off)
+        asked = QuantileQuestion(schema, "age", 0.5, epsilon=1.0, **off)
         assert isinstance(asked.measurement.mechanism, QuantileChoice)
     with pytest.raises(DiscreetError, match="interval"):
-        _ = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), interval=0.9, recursive=True).measurement
+        _ = QuantileQuestion(schema, "age", 0.5, epsilon=1.0, interval=0.9, recursive=True).measurement

@@ -533,7 +533,7 @@ except duckdb.InvalidInputException:
     print("refused")
 from discreet import *
 session = Session("rows.csv", Schema(columns={"x": Categories(["a", "b"])}), ledger=":memory:", budget=PureDP(2.0))
-print(session.count(PureDP(1.0), by="x").value.shape)
+print(session.count(epsilon=1.0, by="x").value.shape)
 """
 """What DuckDB looks at to know a Jupyter kernel; the first line printed says that it took this for one."""
 
@@ -549,7 +549,7 @@ def test_an_expression_over_a_table_is_a_source():
     assert counted(table.filter(table.x == "b"), Categories(["a", "b"])) == [0, 2]
     session = Session(table.filter(table.x == "b"), Schema(columns={}), ledger=":memory:", budget=PureDP(1000.0))
     # Laplace noise of scale 0.001 is beyond 0.5 with probability exp(-500).
-    assert abs(session.count(PureDP(1000.0)).value - 2) < 0.5
+    assert abs(session.count(epsilon=1000.0).value - 2) < 0.5
 
 
 def test_engines_that_were_never_checked_are_refused():
@@ -638,8 +638,8 @@ def test_reading_needs_no_slow_imports(tmp_path):
     code = (
         "import sys; from discreet import *; "
         f"s = Session({path!r}, Schema(columns={{'x': Categories(['a', 'b'])}}), "
-        "ledger=':memory:', budget=PureDP(2.0)); s.count(PureDP(1.0), by='x'); print('scipy.special' in sys.modules); "
-        "s.profile(PureDP(1.0)); print('pandas' in sys.modules)"
+        "ledger=':memory:', budget=PureDP(2.0)); s.count(epsilon=1.0, by='x'); print('scipy.special' in sys.modules); "
+        "s.profile(epsilon=1.0); print('pandas' in sys.modules)"
     )
     assert output([sys.executable, "-c", code]).split() == ["False", "False"]
 

@@ -255,7 +255,7 @@ def session(budget=1000.0, schema=SCHEMA, rows=None):
 
 def test_totals_of_a_session_are_those_of_the_rows():
     rows = people(60)
-    question = RegressionQuestion(SCHEMA, "hours", ["sex", "age", "own"], d.PureDP(1.0))
+    question = RegressionQuestion(SCHEMA, "hours", ["sex", "age", "own"], epsilon=1.0)
     found = np.array(question.measurement.exact(take(open_source(rows), SCHEMA)), dtype=float)
     scaled = np.column_stack(
         [(rows["age"].to_numpy() - 18) / 72, rows["own"].to_numpy(), rows["hours"].to_numpy() / 80]
@@ -265,7 +265,7 @@ def test_totals_of_a_session_are_those_of_the_rows():
 
 
 def test_a_session_regresses_in_the_units_of_the_data():
-    found, rows = session().regression("hours", ["sex", "age", "own"], d.PureDP(900.0)), people()
+    found, rows = session().regression("hours", ["sex", "age", "own"], epsilon=900.0), people()
     z = np.column_stack([np.ones(3000), np.array(rows["sex"]) == "m", rows["age"], rows["own"]]).astype(float)
     y = np.asarray(rows["hours"], dtype=float)
     inverse = np.linalg.inv(z.T @ z)
@@ -297,7 +297,7 @@ def test_an_outcome_of_two_labels_counts_as_no_and_yes():
     schema = d.Schema(columns={**SCHEMA.columns, "works": d.Categories(["no", "yes"])})
     rows = pa.table({"age": age, "sex": sex, "works": works})
     found = d.Session(rows, schema, ledger=":memory:", budget=d.PureDP(900.0)).regression(
-        "works", ["sex", "age"], d.PureDP(900.0)
+        "works", ["sex", "age"], epsilon=900.0
     )
     z, y = np.column_stack([np.ones(n), sex == "m", age]).astype(float), (works == "yes").astype(float)
     inverse = np.linalg.inv(z.T @ z)
@@ -308,7 +308,7 @@ def test_an_outcome_of_two_labels_counts_as_no_and_yes():
     assert np.allclose(list(found.bse.values()), robust, rtol=1e-2)
     assert found.heading() == "Regression of works[yes]"
     assert Release.from_json(found.to_json()).summary() == found.summary()
-    assert len(RegressionQuestion(schema, "works", "age", d.PureDP(1.0), expected_rows=900).plan().notes) == 1
+    assert len(RegressionQuestion(schema, "works", "age", epsilon=1.0, expected_rows=900).plan().notes) == 1
 
 
 def test_more_numbers_leave_fourth_powers_to_a_bound():
@@ -318,7 +318,7 @@ def test_more_numbers_leave_fourth_powers_to_a_bound():
     bounds = d.Bounds(0, 1, grid=0.001)
     schema = d.Schema(columns=dict.fromkeys(("a", "b", "c", "y"), bounds))
     rows = pa.table({**{name: x[:, place] for place, name in enumerate("abc")}, "y": y})
-    question = RegressionQuestion(schema, "y", ["a", "b", "c"], d.PureDP(900.0)).in_one_step()
+    question = RegressionQuestion(schema, "y", ["a", "b", "c"], epsilon=900.0).in_one_step()
     assert question.measurement.statistic.degrees == (3, 3, 3, 2)
     found = d.Session(rows, schema, ledger=":memory:", budget=d.PureDP(900.0)).ask(question)
     z = np.column_stack([np.ones(n), x])
@@ -333,7 +333,7 @@ def test_more_numbers_leave_fourth_powers_to_a_bound():
 
 def test_a_session_with_noise_prints_a_table():
     asked = session(2.0)
-    found = asked.regression("hours", ["age", "sex"], d.PureDP(1.0), name="hours")
+    found = asked.regression("hours", ["age", "sex"], epsilon=1.0, name="hours")
     assert asked.ledger.remaining() == d.PureDP(1.0)
     again = Release.from_json(found.to_json())
     assert again.summary() == found.summary()
@@ -343,12 +343,12 @@ def test_a_session_with_noise_prints_a_table():
         assert found.noise_intervals()[name].width < interval.width
         assert 0 <= found.pvalues[name] <= 1
     assert [one.label for one in found.readings()] == list(found.params)
-    assert asked.regression("hours", ["age", "sex"], d.PureDP(1.0), name="hours").value.tolist() == found.value.tolist()
+    assert asked.regression("hours", ["age", "sex"], epsilon=1.0, name="hours").value.tolist() == found.value.tolist()
 
 
 def test_nothing_is_said_where_nothing_can_be():
     tiny = d.Session(people(40), SCHEMA, ledger=":memory:", budget=d.PureDP(1.0))
-    found = tiny.regression("hours", ["age", "sex"], d.PureDP(0.05))
+    found = tiny.regression("hours", ["age", "sex"], epsilon=0.05)
     unknown = [name for name, one in found.intervals().items() if not math.isfinite(one.width)]
     assert unknown
     assert "nothing can" in found.summary()
@@ -362,12 +362,14 @@ def test_other_guarantees_and_units(guarantee):
     unit = d.PrivacyUnit("who", contribution=d.Contribution(total=3))
     schema = d.Schema(columns=SCHEMA.columns, unit=unit)
     own = d.Session(people(), schema, ledger=":memory:", budget=guarantee)
-    found = own.regression("hours", ["age", "sex"], guarantee)
+    found = own.regression("hours", ["age", "sex"], guarantee=guarantee)
     assert found.design.sampled.moments.rows_per_unit == 3
     assert 0 < found.params["age"] < 0.5
     columns = {"age": d.Bounds(18, 90, grid=1, nulls=30), "hours": d.Bounds(0, 80, grid=1, nulls=0)}
     public = d.Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=3000)
-    replaced = d.Session(people(), public, ledger=":memory:", budget=guarantee).regression("hours", "age", guarantee)
+    replaced = d.Session(people(), public, ledger=":memory:", budget=guarantee).regression(
+        "hours", "age", guarantee=guarantee
+    )
     assert replaced.nobs == 3000
     assert replaced.design.sampled.moments.rows_per_unit == 1
 
@@ -403,11 +405,11 @@ def test_regressions_that_make_no_sense_are_refused(column, on, match):
     labels = {"many": d.Categories(list(range(2000))), "one": d.Categories(["x"])}
     schema = d.Schema(columns={**SCHEMA.columns, **more, **labels})
     with pytest.raises(DiscreetError, match=match):
-        RegressionQuestion(schema, column, on, d.PureDP(1.0))
+        RegressionQuestion(schema, column, on, epsilon=1.0)
 
 
 def test_names_that_are_not_there_are_refused():
-    found = session().regression("hours", ["age", "sex"], d.PureDP(10.0))
+    found = session().regression("hours", ["age", "sex"], epsilon=10.0)
     for call in (
         lambda: found.model("own"),
         lambda: found.model("age", "age"),
@@ -422,13 +424,13 @@ def test_names_that_are_not_there_are_refused():
 
 
 def test_a_plan_states_the_error_that_is_found():
-    planned = RegressionQuestion(SCHEMA, "hours", ["age", "sex"], d.PureDP(1.0), expected_rows=3000).plan()
+    planned = RegressionQuestion(SCHEMA, "hours", ["age", "sex"], epsilon=1.0, expected_rows=3000).plan()
     assert len(planned.notes) == 2
     rng = np.random.default_rng(12)
     n = 3000
     age, hours = np.round(rng.uniform(18, 90, n)), np.round(rng.uniform(0, 80, n))
     rows = pa.table({"age": age, "sex": rng.choice(["f", "m"], n), "hours": hours})
-    found = session(rows=rows).regression("hours", ["age", "sex"], d.PureDP(1.0))
+    found = session(rows=rows).regression("hours", ["age", "sex"], epsilon=1.0)
     slope = found.noise_intervals()["age"]
     assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
 

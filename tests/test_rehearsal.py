@@ -154,9 +154,9 @@ def test_dates_bands_and_computed_columns_are_drawn_too():
     rows = Scenario(rows=900).table(schema, np.random.default_rng(1))
     assert "high" not in rows.column_names
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
-    counts = session.count(PureDP(50.0), by="age").value
+    counts = session.count(epsilon=50.0, by="age").value
     assert np.asarray(counts) == pytest.approx(300, abs=60)  # four standard deviations
-    assert 0.2 < session.proportion("high", True, PureDP(50.0)).mean < 0.5
+    assert 0.2 < session.proportion("high", True, epsilon=50.0).mean < 0.5
     with pytest.raises(InvalidParameter, match="computed from other columns"):
         Scenario(rows=9, columns={"high": ExpectedLabels(shares=[0.5, 0.5])}).check(schema)
 
@@ -212,7 +212,7 @@ def test_mistakes_in_a_scenario_are_refused(tmp_path, old, new, says):
 
 def test_groups_and_clusters_have_exact_plans_instead():
     with pytest.raises(InvalidParameter, match="its plan is exact"):
-        planning().clusters(["spend", "age"], 2, PureDP(1.0))
+        planning().clusters(["spend", "age"], 2, epsilon=1.0)
 
 
 def test_earlier_releases_make_a_scenario():
@@ -220,13 +220,13 @@ def test_earlier_releases_make_a_scenario():
     session = Session(rows, SCHEMA, ledger=":memory:", budget=PureDP(20.0))
     made = Scenario.like(
         9000,
-        spend=session.mean("spend", PureDP(9.0), variance=True),
-        band=session.table("band", PureDP(9.0)),
+        spend=session.mean("spend", epsilon=9.0, variance=True),
+        band=session.table("band", epsilon=9.0),
     )
     assert made.columns["spend"].mean == pytest.approx(8.0, abs=0.6)
     assert made.columns["band"].shares[0] == pytest.approx(0.7, abs=0.03)
     with pytest.raises(InvalidParameter, match="mean with its spread"):
-        Scenario.like(9000, spend=session.sum("spend", PureDP(1.0)))
+        Scenario.like(9000, spend=session.sum("spend", epsilon=1.0))
 
 
 @pytest.fixture(scope="module")

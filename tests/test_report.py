@@ -65,13 +65,13 @@ def facts():
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(10.0))
     one, once = PureDP(1.0), Contribution(total=1)
     questions = {
-        "rows": CountQuestion(schema, one),
-        f"arms {EVIL}": CountQuestion(schema, one, by="arm"),
-        "spend": MeanQuestion(schema.per_unit(), "spend", one, by="arm", variance=True),
-        "median": QuantileQuestion(schema, "spend", [0.5, 0.9], one, interval=0.9, rows_at_least=500),
-        "quartiles": QuantileQuestion(schema, "spend", [0.25, 0.75], one, by="arm"),
-        "share": ProportionQuestion(schema, "arm", "A", one),
-        "fit": GoodnessOfFitQuestion(schema, "arm", [0.5, 0.5], one, contribution=once),
+        "rows": CountQuestion(schema, guarantee=one),
+        f"arms {EVIL}": CountQuestion(schema, guarantee=one, by="arm"),
+        "spend": MeanQuestion(schema.per_unit(), "spend", guarantee=one, by="arm", variance=True),
+        "median": QuantileQuestion(schema, "spend", [0.5, 0.9], guarantee=one, interval=0.9, rows_at_least=500),
+        "quartiles": QuantileQuestion(schema, "spend", [0.25, 0.75], guarantee=one, by="arm"),
+        "share": ProportionQuestion(schema, "arm", "A", guarantee=one),
+        "fit": GoodnessOfFitQuestion(schema, "arm", [0.5, 0.5], guarantee=one, contribution=once),
     }
     entries = [
         ReportedRelease(name=name, title=name, question=question, answer=session.ask(question))
@@ -150,19 +150,27 @@ ONE = PureDP(1.0)
 @pytest.mark.parametrize(
     ("question", "counted", "meaning"),
     [
-        (CountQuestion(USERS, ONE), "rows kept, at most 3 of each user", "How many rows there are"),
+        (CountQuestion(USERS, guarantee=ONE), "rows kept, at most 3 of each user", "How many rows there are"),
         (
-            CountQuestion(USERS, ONE, by="arm"),
+            CountQuestion(USERS, guarantee=ONE, by="arm"),
             "rows kept, at most 3 of each user in a group, in at most 1 group",
             "rows",
         ),
-        (TableQuestion(USERS, "arm", ONE), "rows kept, at most 3 of each user in a cell, in at most 1 cell", "cell"),
         (
-            CountQuestion(USERS, ONE, contribution=Contribution(total=1)),
+            TableQuestion(USERS, "arm", guarantee=ONE),
+            "rows kept, at most 3 of each user in a cell, in at most 1 cell",
+            "cell",
+        ),
+        (
+            CountQuestion(USERS, guarantee=ONE, contribution=Contribution(total=1)),
             "rows kept, at most 1 of each user",
             "each user counted once",
         ),
-        (TableQuestion(USERS, "arm", ONE, contribution=Contribution(total=2)), "rows kept, at most 2 of each user", ""),
+        (
+            TableQuestion(USERS, "arm", guarantee=ONE, contribution=Contribution(total=2)),
+            "rows kept, at most 2 of each user",
+            "",
+        ),
     ],
 )
 def test_what_counts_of_a_unit_is_said(question, counted, meaning):
@@ -181,7 +189,7 @@ def test_smaller_models_and_released_bounds_are_told():
         columns={"age": Bounds(0, 100, grid=1), "sex": Categories(["f", "m"]), "pay": Bounds(0, 1, grid=0.01)}
     )
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
-    question = RegressionQuestion(schema, "pay", ["age", "sex"], PureDP(1.0), models=["sex", ["age"]])
+    question = RegressionQuestion(schema, "pay", ["age", "sex"], epsilon=1.0, models=["sex", ["age"]])
     entry = ReportedRelease(name="pay", title="pay", question=question, answer=session.ask(question))
     sources = {"age": "released privately, release 12345678", "sex": "the questionnaire"}
     told = report_facts(title="R", plan="", schema=schema, ledger=session.ledger, entries=[entry], sources=sources)
@@ -194,7 +202,7 @@ def test_smaller_models_and_released_bounds_are_told():
 
 
 def test_what_was_left_out_comes_first():
-    counted, lost = CountQuestion(USERS, PureDP(0.5)), DroppedRowsQuestion(USERS, PureDP(0.5))
+    counted, lost = CountQuestion(USERS, epsilon=0.5), DroppedRowsQuestion(USERS, epsilon=0.5)
     session = Session(pa.table({"user": [1] * 9, "arm": ["A"] * 9}), USERS, ledger=":memory:", budget=ONE)
     asked = {"how many": counted, "the lost": lost}
     entries = [
@@ -296,7 +304,7 @@ from discreet import *
 label = json.loads(sys.argv[1])
 schema = Schema(columns={"arm": Categories([label, "b"])})
 session = Session(pyarrow.table({"arm": ["b"]}), schema, ledger=":memory:", budget=PureDP(2.0))
-chart = session.count(PureDP(1.0), by="arm").plot()
+chart = session.count(epsilon=1.0, by="arm").plot()
 for name in ("chart.html", "chart.svg", "chart.png", "chart.json"):
     chart.save(name)
 (chart | chart).properties(title=label[:1]).save("both.svg")
@@ -328,7 +336,7 @@ def test_charts_are_data(facts):
 def test_readings_of_public_sizes():
     schema = Schema(columns={"x": Bounds(0, 1, grid=0.01, nulls=0)}, neighbours=Neighbours.REPLACE_ONE, size=200)
     session = Session(pa.table({"x": np.linspace(0, 1, 200)}), schema, ledger=":memory:", budget=PureDP(10.0))
-    [mean] = session.mean("x", PureDP(5.0)).readings()
+    [mean] = session.mean("x", epsilon=5.0).readings()
     assert mean.noise.contains(mean.estimate)
     assert mean.population.width > mean.noise.width
 

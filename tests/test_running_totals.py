@@ -49,7 +49,7 @@ def table(rows, periods=MONTHS):
 
 def test_the_protection_says_what_is_assumed_of_the_source():
     session = Session(table([("2026-01", 1.0, 1)]), schema(), ledger=":memory:", budget=ONE)
-    released = session.running_total("month", ONE, period="2026-01")
+    released = session.running_total("month", guarantee=ONE, period="2026-01")
     assert "that rows are only added and keep their period" in " ".join(str(released).split())
     assert "rows are only added" in str(session.ledger.statement().spends[0].protection)
 
@@ -93,13 +93,13 @@ PEOPLE = schema(PERIODS, PrivacyUnit("person", contribution=Contribution(rows=2)
 def measured(period, own):
     """The true measurement of a period where a unit has three rows with each label of its own."""
     rows = OTHERS + [(label, 99.0, 7) for label in own for _ in range(3)]
-    question = RunningTotalQuestion(PEOPLE, "month", ONE, period=period, column="spend")
+    question = RunningTotalQuestion(PEOPLE, "month", guarantee=ONE, period=period, column="spend")
     return question._exact(take(open_source(table(rows)), PEOPLE, salt="0" * 64))
 
 
 def test_no_history_of_a_unit_moves_more_than_is_charged():
     """Every history must be covered, release by release, by what one part of the partition was charged for."""
-    claims = RunningTotalQuestion(PEOPLE, "month", ONE, period="a", column="spend").claims(None)
+    claims = RunningTotalQuestion(PEOPLE, "month", guarantee=ONE, period="a", column="spend").claims(None)
     charged = [
         [float(claim.parts[part].sensitivity.l2) if part in claim.parts else 0.0 for claim in claims]
         for part in PERIODS
@@ -123,7 +123,7 @@ def test_a_unit_counts_in_its_first_period_alone():
     rows = [("b", 1.0, 1), ("c", 1.0, 1), ("c", 1.0, 2)]
     ledger = Ledger(":memory:", GaussianDP(1000.0))
     session = Session(table(rows), people, ledger=ledger)
-    found = [session.running_total("month", GaussianDP(1000.0), period=period) for period in PERIODS]
+    found = [session.running_total("month", mu=1000.0, period=period) for period in PERIODS]
     assert found[-1].totals == {"a": 0.0, "b": 1.0, "c": 2.0}
 
 
@@ -131,7 +131,7 @@ def test_many_periods_choose_the_first_as_few_do():
     many = [f"p{k:03d}" for k in range(80)]  # more than one number has bits
     people = schema(many, PrivacyUnit("person", contribution=Contribution(rows=9)))
     rows = [(many[k], 1.0, 1) for k in (70, 3, 40)] + [(many[9], 1.0, 2)]
-    question = RunningTotalQuestion(people, "month", ONE, period=many[9])
+    question = RunningTotalQuestion(people, "month", guarantee=ONE, period=many[9])
     truth = question._exact(take(open_source(table(rows)), people, salt="0" * 64))
     known = weights(10)
     assert truth == known[6] + known[0]
@@ -145,7 +145,7 @@ def test_many_periods_choose_the_first_as_few_do():
 def test_all_periods_together_cost_the_guarantee_once(count, budget):
     periods = [f"p{k:03d}" for k in range(count)]
     ledger = Ledger(":memory:", budget)
-    question = RunningTotalQuestion(schema(periods), "month", budget, period=periods[0])
+    question = RunningTotalQuestion(schema(periods), "month", guarantee=budget, period=periods[0])
     ledger.partition(question.sequence, periods)
     spent = []
     for claim in question.claims(None):
@@ -163,13 +163,13 @@ def test_a_later_period_is_asked_for_what_it_adds():
     ledger = Ledger(":memory:", ONE)
     session = Session(table([("2026-01", 1.0, 1)]), schema(), ledger=ledger)
     for place, month in enumerate(MONTHS):
-        planned = session.plan.running_total("month", ONE, period=month)
-        session.running_total("month", ONE, period=month)
+        planned = session.plan.running_total("month", guarantee=ONE, period=month)
+        session.running_total("month", guarantee=ONE, period=month)
         share = float(weights(12)[place]) / column_norm(12)
         assert ledger.events()[-1].charge.mu == pytest.approx(share, rel=1e-6)
         assert planned.remaining_after == ledger.remaining()
     with pytest.raises(InsufficientBudget):
-        session.running_total("month", GaussianDP(0.1), period="2026-01")
+        session.running_total("month", mu=0.1, period="2026-01")
 
 
 @pytest.mark.parametrize("counted", ["gdp", "zcdp"])
@@ -178,7 +178,7 @@ def test_an_epsilon_and_a_delta_count_in_another_currency(counted):
     ledger = Ledger(":memory:", budget, accounting=counted)
     session = Session(table([("2026-01", 1.0, 1)]), schema(), ledger=ledger)
     half = ApproxDP(0.4, 1e-6)
-    found = session.running_total("month", half, period="2026-01")
+    found = session.running_total("month", guarantee=half, period="2026-01")
     assert found.guarantee == half
     assert found.mechanism.profile(found.sensitivity).within(half)
 
@@ -186,7 +186,7 @@ def test_an_epsilon_and_a_delta_count_in_another_currency(counted):
 def test_a_ledger_that_adds_epsilons_says_which_mu_to_take():
     session = Session(table([]), schema(), ledger=":memory:", budget=ApproxDP(1.0, 1e-6))
     with pytest.raises(NoConversion, match=r"mu = 0\.\d+, which implies ε = .*Nothing was spent") as refusal:
-        session.running_total("month", ONE, period="2026-01")
+        session.running_total("month", guarantee=ONE, period="2026-01")
     mu = float(str(refusal.value).split("mu = ")[1].split(",")[0])
     assert GaussianDP(mu * 0.999999).within(ApproxDP(1.0, 1e-6))
     assert not GaussianDP(mu * 1.0001).within(ApproxDP(1.0, 1e-6))
@@ -201,7 +201,7 @@ def test_windows_begin_with_nothing_and_hold(tmp_path, monkeypatch):
     session = Session(table([("2026-01", 1.0, 1)]), schema(MONTHS[:6]), ledger=ledger)
     for month in MONTHS[:6]:
         now[0] = next(clock)
-        session.running_total("month", ONE, period=month)
+        session.running_total("month", guarantee=ONE, period=month)
         assert ledger.spent().within(ONE)
     charges = [spend.charge.mu for spend in ledger.events()]
     assert charges[3] == pytest.approx(charges[0])  # the first of a new year
@@ -213,7 +213,7 @@ def test_windows_begin_with_nothing_and_hold(tmp_path, monkeypatch):
 
 def released(rows, periods, *, guarantee=ONE, budget=None, facts=None, **settings):
     session = Session(table(rows), facts or schema(periods), ledger=":memory:", budget=budget or guarantee)
-    return [session.running_total("month", guarantee, period=period, **settings) for period in periods]
+    return [session.running_total("month", guarantee=guarantee, period=period, **settings) for period in periods]
 
 
 def test_what_was_published_stays_and_adds_up():
@@ -245,7 +245,7 @@ def test_totals_that_can_fall_do():
 def test_the_error_is_less_than_half_of_an_even_split():
     """24 periods: the simulated error of all running totals, against 24 releases of a split budget."""
     periods = [f"p{k:02d}" for k in range(24)]
-    question = RunningTotalQuestion(schema(periods), "month", ONE, period=periods[-1])
+    question = RunningTotalQuestion(schema(periods), "month", guarantee=ONE, period=periods[-1])
     rng = np.random.default_rng(5)
     noise = rng.normal(0, question.mechanism.scale, (4000, 24))
     errors = np.array([running_sums(one) for one in noise])
@@ -276,13 +276,15 @@ def test_intervals_cover_at_their_level():
 def test_asking_again_is_free_and_needs_no_data(tmp_path):
     path = tmp_path / "l.ledger"
     first = Session(table([("2026-01", 1.0, 0)] * 50), schema(), ledger=path, budget=GaussianDP(3.0))
-    found = first.running_total("month", ONE, period="2026-01")
+    found = first.running_total("month", guarantee=ONE, period="2026-01")
     spent = first.ledger.spent()
-    again = Session("no-such-file.parquet", schema(), ledger=path).running_total("month", ONE, period="2026-01")
+    again = Session("no-such-file.parquet", schema(), ledger=path).running_total(
+        "month", guarantee=ONE, period="2026-01"
+    )
     assert again.to_dict() == found.to_dict()
     assert first.ledger.spent() == spent
     with pytest.raises(InvalidParameter, match="released before"):
-        first.running_total("month", ONE, period="2026-01", name="under another name")
+        first.running_total("month", guarantee=ONE, period="2026-01", name="under another name")
     assert first.ledger.spent() == spent
 
 
@@ -290,16 +292,16 @@ def test_a_crash_after_the_charge_is_made_good():
     """A reservation without an answer: the next call draws under it and pays nothing more."""
     ledger = Ledger(":memory:", ONE)
     session = Session(table([("2026-01", 1.0, 0)] * 50), schema(), ledger=ledger)
-    question = RunningTotalQuestion(session.schema, "month", ONE, period="2026-01")
+    question = RunningTotalQuestion(session.schema, "month", guarantee=ONE, period="2026-01")
     claim = question.claim(ledger)
     ledger.partition(question.sequence, MONTHS)
     ledger.pay(claim.record(), request=claim.request)
     spent = ledger.spent()
     with pytest.raises(InvalidParameter, match="needs '2026-01', which was not released"):
-        session.running_total("month", ONE, period="2026-02")
-    found = session.running_total("month", ONE, period="2026-01")
+        session.running_total("month", guarantee=ONE, period="2026-02")
+    found = session.running_total("month", guarantee=ONE, period="2026-01")
     assert ledger.spent() == spent
-    assert session.running_total("month", ONE, period="2026-02").totals["2026-01"] == found.value
+    assert session.running_total("month", guarantee=ONE, period="2026-02").totals["2026-01"] == found.value
 
 
 @pytest.mark.parametrize(
@@ -328,7 +330,7 @@ def test_refusals_spend_nothing(change, says):
 def test_a_replaced_row_is_refused():
     facts = Schema(columns={"month": Categories(MONTHS)}, neighbours=Neighbours.REPLACE_ONE, size=10)
     with pytest.raises(InvalidParameter, match="may move to another period"):
-        RunningTotalQuestion(facts, "month", ONE, period="2026-01")
+        RunningTotalQuestion(facts, "month", guarantee=ONE, period="2026-01")
 
 
 def test_two_sequences_add_up():
@@ -337,8 +339,8 @@ def test_two_sequences_add_up():
     session = Session(table([("2026-01", 1.0, 0)]), facts, ledger=ledger)
     half = ONE.split(2)[0]
     for month in MONTHS[:3]:
-        session.running_total("month", half, period=month)
-        session.running_total("month", half, period=month, column="spend")
+        session.running_total("month", guarantee=half, period=month)
+        session.running_total("month", guarantee=half, period=month, column="spend")
     assert ledger.spent().mu == pytest.approx(1.0, rel=1e-9)
     assert ledger.spent().within(ONE)
 
@@ -347,10 +349,10 @@ def test_years_may_be_numbers_and_are_named_by_text():
     facts = Schema(columns={"year": Categories([1, 2, 3])})
     rows = pa.table({"year": [1] * 40 + [2] * 20})
     session = Session(rows, facts, ledger=":memory:", budget=ONE)
-    assert list(session.running_total("year", ONE, period="1").totals) == [1]
-    assert list(session.running_total("year", ONE, period=2).totals) == [1, 2]
+    assert list(session.running_total("year", guarantee=ONE, period="1").totals) == [1]
+    assert list(session.running_total("year", guarantee=ONE, period=2).totals) == [1, 2]
     with pytest.raises(InvalidParameter, match="not one of the periods"):
-        session.running_total("year", ONE, period=True)
+        session.running_total("year", guarantee=ONE, period=True)
 
 
 def test_a_plan_with_a_sequence_is_attacked(tmp_path):

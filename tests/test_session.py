@@ -74,24 +74,24 @@ def test_sharp_answers_agree_with_pandas():
     rows = make_rows()
     asked = session(rows, by_row(), PureDP(10_000.0 / 10))
     spend = rows["spend"].clip(0, 50)
-    assert asked.count(PureDP(50.0)).value == pytest.approx(400, abs=1)
-    assert asked.sum("spend", PureDP(50.0)).value == pytest.approx(spend.sum(), abs=20)
-    assert asked.mean("spend", PureDP(50.0)).mean == pytest.approx(spend.mean(), abs=0.1)
-    both = asked.mean("spend", PureDP(50.0), variance=True)
+    assert asked.count(epsilon=50.0).value == pytest.approx(400, abs=1)
+    assert asked.sum("spend", epsilon=50.0).value == pytest.approx(spend.sum(), abs=20)
+    assert asked.mean("spend", epsilon=50.0).mean == pytest.approx(spend.mean(), abs=0.1)
+    both = asked.mean("spend", epsilon=50.0, variance=True)
     assert both.mean == pytest.approx(spend.mean(), abs=0.1)
     assert both.standard_deviation == pytest.approx(spend.std(), abs=0.3)
     assert both.noise_interval(1 - 1e-9).contains(spend.mean())
     assert both.variance_interval(1 - 1e-9).contains(spend.var(ddof=0))
-    assert asked.proportion("band", "young", PureDP(50.0)).mean == pytest.approx(
+    assert asked.proportion("band", "young", epsilon=50.0).mean == pytest.approx(
         (rows["band"] == "young").mean(), abs=0.02
     )
-    median = asked.quantile("age", 0.5, PureDP(50.0))
+    median = asked.quantile("age", 0.5, epsilon=50.0)
     assert median.estimate == pytest.approx(np.median(rows["age"].clip(10, 90)), abs=1)
-    table = asked.table(["arm", "band"], PureDP(50.0))
+    table = asked.table(["arm", "band"], epsilon=50.0)
     np.testing.assert_allclose(table.value, pd.crosstab(rows["arm"], rows["band"]).loc[ARMS, BANDS].to_numpy(), atol=1)
-    bins = asked.histogram("age", PureDP(50.0), edges=[10, 30, 60, 90])
+    bins = asked.histogram("age", epsilon=50.0, edges=[10, 30, 60, 90])
     np.testing.assert_allclose(bins.value, np.histogram(rows["age"].clip(10, 90), [10, 30, 60, 90.5])[0], atol=1)
-    labels = asked.histogram("arm", PureDP(50.0))
+    labels = asked.histogram("arm", epsilon=50.0)
     assert labels.value[0] == pytest.approx((rows["arm"] == "A").sum(), abs=1)
 
 
@@ -99,10 +99,10 @@ def test_groups_agree_with_pandas():
     rows = make_rows()
     asked = session(rows, by_row())
     spend = rows.assign(spend=rows["spend"].clip(0, 50)).groupby("arm")["spend"]
-    means = asked.mean("spend", PureDP(50.0), by="arm")
-    totals = asked.sum("spend", PureDP(50.0), by="arm")
-    medians = asked.quantile("spend", 0.5, PureDP(50.0), by="arm")
-    shares = asked.proportion("band", "young", PureDP(50.0), by="arm")
+    means = asked.mean("spend", epsilon=50.0, by="arm")
+    totals = asked.sum("spend", epsilon=50.0, by="arm")
+    medians = asked.quantile("spend", 0.5, epsilon=50.0, by="arm")
+    shares = asked.proportion("band", "young", epsilon=50.0, by="arm")
     for arm in ARMS:
         young = rows.loc[rows["arm"] == arm, "band"] == "young"
         assert shares[arm].mean == pytest.approx(young.mean(), abs=0.02)
@@ -122,12 +122,12 @@ def test_public_sizes_give_plain_means_variances_and_covariances():
     rows = make_rows()
     asked = session(rows, by_row(Neighbours.REPLACE_ONE, size=400))
     spend, age = rows["spend"].clip(0, 50), rows["age"].clip(10, 90)
-    assert asked.mean("spend", PureDP(50.0)).value == pytest.approx(spend.mean(), abs=0.05)
-    assert asked.proportion("band", "young", PureDP(50.0)).value == pytest.approx(
+    assert asked.mean("spend", epsilon=50.0).value == pytest.approx(spend.mean(), abs=0.05)
+    assert asked.proportion("band", "young", epsilon=50.0).value == pytest.approx(
         (rows["band"] == "young").mean(), abs=0.01
     )
-    assert asked.variance("spend", PureDP(50.0)).variance == pytest.approx(spend.var(), abs=2)
-    matrix = asked.covariance_matrix(["spend", "age"], PureDP(300.0))
+    assert asked.variance("spend", epsilon=50.0).variance == pytest.approx(spend.var(), abs=2)
+    matrix = asked.covariance_matrix(["spend", "age"], epsilon=300.0)
     np.testing.assert_allclose(matrix.matrix, np.cov(spend, age), atol=5)
     with pytest.raises(DiscreetError, match="size"):
         session(rows, by_row(Neighbours.REPLACE_ONE, size=399)).check_source()
@@ -136,7 +136,7 @@ def test_public_sizes_give_plain_means_variances_and_covariances():
 def test_private_sizes_give_covariances_from_totals():
     rows = make_rows()
     spend, age = rows["spend"].clip(0, 50), rows["age"].clip(10, 90)
-    found = session(rows, by_row()).covariance_matrix(["spend", "age"], PureDP(300.0))
+    found = session(rows, by_row()).covariance_matrix(["spend", "age"], epsilon=300.0)
     expected = np.cov(spend, age, ddof=0)
     np.testing.assert_allclose(found.matrix, expected, atol=9)
     np.testing.assert_allclose(found.means, [spend.mean(), age.mean()], atol=0.5)
@@ -148,37 +148,37 @@ def test_private_sizes_give_covariances_from_totals():
     np.testing.assert_array_equal(restored.matrix, found.matrix)
     assert "covariances" in str(restored)
     with pytest.raises(DiscreetError):
-        session(rows, by_row()).covariance_matrix(["spend", "spend"], PureDP(1.0))
+        session(rows, by_row()).covariance_matrix(["spend", "spend"], epsilon=1.0)
 
 
 def test_tests_are_run_on_released_tables():
     rows = make_rows(rows=2000)
     asked = session(rows, by_row())
-    fit = asked.goodness_of_fit("band", [0.3, 0.7], PureDP(1.0))
+    fit = asked.goodness_of_fit("band", [0.3, 0.7], epsilon=1.0)
     assert fit.pvalue < 0.01
-    assert 0 <= asked.independence(["arm", "band"], PureDP(1.0)).pvalue <= 1
-    assert 0 <= asked.homogeneity("band", "arm", PureDP(1.0)).pvalue <= 1
+    assert 0 <= asked.independence(["arm", "band"], epsilon=1.0).pvalue <= 1
+    assert 0 <= asked.homogeneity("band", "arm", epsilon=1.0).pvalue <= 1
     assert asked.ledger.remaining() == PureDP(997.0)
     assert "p" in str(fit)
 
 
 QUESTIONS = {
-    "count": lambda schema: CountQuestion(schema, PureDP(1.0)),
-    "table": lambda schema: TableQuestion(schema, ("arm", "band"), PureDP(1.0)),
-    "sum": lambda schema: SumQuestion(schema, "spend", PureDP(1.0)),
-    "sum by": lambda schema: SumQuestion(schema, "spend", PureDP(1.0), by="arm"),
-    "mean": lambda schema: MeanQuestion(schema, "spend", PureDP(1.0)),
-    "mean by": lambda schema: MeanQuestion(schema, "age", PureDP(1.0), by=("arm", "band"), variance=True),
-    "proportion": lambda schema: ProportionQuestion(schema, "band", "old", PureDP(1.0)),
-    "proportion by": lambda schema: ProportionQuestion(schema, "band", "old", PureDP(1.0), by="arm"),
-    "covariances": lambda schema: CovarianceMatrixQuestion(schema, ("spend", "age"), PureDP(1.0)),
-    "variance": lambda schema: VarianceQuestion(schema, "age", PureDP(1.0)),
-    "histogram": lambda schema: HistogramQuestion(schema, "age", PureDP(1.0), edges=[10, 20, 50, 90]),
+    "count": lambda schema: CountQuestion(schema, epsilon=1.0),
+    "table": lambda schema: TableQuestion(schema, ("arm", "band"), epsilon=1.0),
+    "sum": lambda schema: SumQuestion(schema, "spend", epsilon=1.0),
+    "sum by": lambda schema: SumQuestion(schema, "spend", epsilon=1.0, by="arm"),
+    "mean": lambda schema: MeanQuestion(schema, "spend", epsilon=1.0),
+    "mean by": lambda schema: MeanQuestion(schema, "age", epsilon=1.0, by=("arm", "band"), variance=True),
+    "proportion": lambda schema: ProportionQuestion(schema, "band", "old", epsilon=1.0),
+    "proportion by": lambda schema: ProportionQuestion(schema, "band", "old", epsilon=1.0, by="arm"),
+    "covariances": lambda schema: CovarianceMatrixQuestion(schema, ("spend", "age"), epsilon=1.0),
+    "variance": lambda schema: VarianceQuestion(schema, "age", epsilon=1.0),
+    "histogram": lambda schema: HistogramQuestion(schema, "age", epsilon=1.0, edges=[10, 20, 50, 90]),
 }
 FEATURES = {"sums": Feature(of="spend", take="sum", low=0, high=30), "arm": Feature(of="arm", take="min")}
 PER_UNIT = {
-    "unit sum": lambda schema: SumQuestion(schema.per_unit(), "sums", PureDP(1.0)),
-    "unit mean by": lambda schema: MeanQuestion(schema.per_unit(), "sums", PureDP(1.0), by="arm", variance=True),
+    "unit sum": lambda schema: SumQuestion(schema.per_unit(), "sums", epsilon=1.0),
+    "unit mean by": lambda schema: MeanQuestion(schema.per_unit(), "sums", epsilon=1.0, by="arm", variance=True),
 }
 
 
@@ -232,52 +232,52 @@ def test_every_kind_of_budget(budget):
     schema = Schema(columns=COLUMNS, unit=UNITS, features=FEATURES)
     asked = session(make_rows(), schema, budget)
     parts = budget.split(4)
-    asked.count(parts[0], by="arm")
-    asked.per_unit().mean("sums", parts[1], by="arm", variance=True)
-    asked.quantile("age", [0.25, 0.75], parts[2], by="band", recursive=True)
-    asked.quantile("spend", 0.9, parts[3], interval=0.9)
+    asked.count(guarantee=parts[0], by="arm")
+    asked.per_unit().mean("sums", guarantee=parts[1], by="arm", variance=True)
+    asked.quantile("age", [0.25, 0.75], guarantee=parts[2], by="band", recursive=True)
+    asked.quantile("spend", 0.9, guarantee=parts[3], interval=0.9)
     assert asked.ledger.spent().within(budget)
     with pytest.raises(InsufficientBudget):
-        asked.count(parts[0])
+        asked.count(guarantee=parts[0])
 
 
 def test_plans_read_no_data_and_spend_nothing():
     schema = Schema(columns=COLUMNS, unit=UNITS)
     asked = Session("there-is-no-such-file.csv", schema, ledger=":memory:", budget=PureDP(1.0))
     planned = [
-        asked.plan.count(PureDP(0.1)),
-        asked.plan.mean("spend", PureDP(0.1), by="arm", expected_rows=10_000),
-        asked.plan.quantile("age", 0.5, PureDP(0.1)),
-        asked.plan.independence(["arm", "band"], PureDP(0.1), contribution=Contribution(total=1)),
+        asked.plan.count(epsilon=0.1),
+        asked.plan.mean("spend", epsilon=0.1, by="arm", expected_rows=10_000),
+        asked.plan.quantile("age", 0.5, epsilon=0.1),
+        asked.plan.independence(["arm", "band"], epsilon=0.1, contribution=Contribution(total=1)),
     ]
     assert all(one.error_95 > 0 and one.to_dict() and str(one) for one in planned)
     assert planned[1].smallest_effect < 3
     assert asked.ledger.remaining() == PureDP(1.0)
     with pytest.raises(InsufficientBudget):
-        asked.plan.count(PureDP(2.0))
+        asked.plan.count(epsilon=2.0)
     with pytest.raises(DiscreetError, match="no such file"):
-        asked.count(PureDP(0.1))
+        asked.count(epsilon=0.1)
     assert asked.ledger.remaining() == PureDP(1.0)
 
 
 def test_a_repeated_request_costs_nothing_and_says_the_same(tmp_path):
     rows, schema = make_rows(), Schema(columns=COLUMNS, unit=UNITS)
     first = Session(rows, schema, ledger=tmp_path / "l.sqlite", budget=PureDP(1.0))
-    answer = first.count(PureDP(1.0), by="arm", name="arms")
+    answer = first.count(epsilon=1.0, by="arm", name="arms")
     again = Session(rows, schema, ledger=tmp_path / "l.sqlite")
-    repeated = again.count(PureDP(1.0), by="arm", name="arms")
+    repeated = again.count(epsilon=1.0, by="arm", name="arms")
     np.testing.assert_array_equal(repeated.value, answer.value)
     assert repeated.release_id == answer.release_id
     with pytest.raises(InsufficientBudget):
-        again.count(PureDP(0.1))
+        again.count(epsilon=0.1)
 
 
 @pytest.mark.parametrize(
     "reach",
     [
-        lambda s, rows: s.mean("spend", SHARP, variance=True).population_interval(),
-        lambda s, rows: s.table(["arm", "band"], SHARP).proportions("arm").population_interval(),
-        lambda s, rows: s.quantile("spend", 0.5, SHARP, interval=0.9, rows_at_least=rows).noise_interval(),
+        lambda s, rows: s.mean("spend", guarantee=SHARP, variance=True).population_interval(),
+        lambda s, rows: s.table(["arm", "band"], guarantee=SHARP).proportions("arm").population_interval(),
+        lambda s, rows: s.quantile("spend", 0.5, guarantee=SHARP, interval=0.9, rows_at_least=rows).noise_interval(),
     ],
     ids=["mean", "shares", "median"],
 )
@@ -292,22 +292,22 @@ def test_copies_of_rows_say_no_more_about_the_population(reach):
 
 def test_tests_of_released_tables_ask_for_one_row_of_each_unit():
     asked = session(make_rows(), Schema(columns=COLUMNS, unit=UNITS))
-    several = asked.table(["arm", "band"], PureDP(100.0))
+    several = asked.table(["arm", "band"], epsilon=100.0)
     for test in (independence, lambda table: goodness_of_fit(table, [0.25] * 4), lambda table: table.odds_ratio()):
         with pytest.raises(DiscreetError, match="independent rows"):
             test(several)
-    assert 0 < independence(asked.table(["arm", "band"], PureDP(100.0), contribution=ONCE)).pvalue <= 1
+    assert 0 < independence(asked.table(["arm", "band"], epsilon=100.0, contribution=ONCE)).pvalue <= 1
 
 
 @pytest.mark.parametrize(
     ("ask", "truth"),
     [
-        (lambda s, r: s.table(["size", "arm"], SHARP, name=r), "count"),
-        (lambda s, r: s.count(SHARP, by=["size", "arm"], name=r), "count"),
-        (lambda s, r: s.independence(["size", "arm"], SHARP, name=r).release, "count"),
-        (lambda s, r: s.homogeneity("arm", "size", SHARP, name=r).release, "count"),
-        (lambda s, r: s.mean("spend", SHARP, by=["size", "arm"], variance=True, name=r), "mean"),
-        (lambda s, r: s.sum("spend", SHARP, by=["size", "arm"], name=r), "sum"),
+        (lambda s, r: s.table(["size", "arm"], guarantee=SHARP, name=r), "count"),
+        (lambda s, r: s.count(guarantee=SHARP, by=["size", "arm"], name=r), "count"),
+        (lambda s, r: s.independence(["size", "arm"], guarantee=SHARP, name=r).release, "count"),
+        (lambda s, r: s.homogeneity("arm", "size", guarantee=SHARP, name=r).release, "count"),
+        (lambda s, r: s.mean("spend", guarantee=SHARP, by=["size", "arm"], variance=True, name=r), "mean"),
+        (lambda s, r: s.sum("spend", guarantee=SHARP, by=["size", "arm"], name=r), "sum"),
     ],
     ids=["table", "count", "independence", "homogeneity", "mean", "sum"],
 )
@@ -328,32 +328,32 @@ def test_cells_keep_their_labels_in_the_ledger(tmp_path, ask, truth):
     for answer in (ask(session(rows, schema), None), first, again, Release.from_json(again.to_json())):
         check(answer)
     with pytest.raises(DiscreetError):  # another order is another question
-        Session(rows, schema, ledger=ledger).table(["arm", "size"], SHARP, name="cells")
+        Session(rows, schema, ledger=ledger).table(["arm", "size"], guarantee=SHARP, name="cells")
 
 
 @pytest.mark.parametrize(
     "ask",
     [
         lambda s: s.count(1.0),
-        lambda s: s.sum("arm", SHARP),
-        lambda s: s.sum("missing", SHARP),
-        lambda s: s.mean("spend", SHARP, by="spend"),
-        lambda s: s.count(SHARP, by=["arm", "arm"]),
-        lambda s: s.proportion("arm", "C", SHARP),
-        lambda s: s.histogram("age", SHARP),
-        lambda s: s.histogram("age", SHARP, edges=[20, 90]),
-        lambda s: s.quantile("age", 2.0, SHARP),
-        lambda s: s.per_unit().sum("spend", SHARP),
-        lambda s: s.sum("spend", SHARP, contribution=3),
-        lambda s: s.independence(["arm", "band"], SHARP),  # several rows of a device are not independent
-        lambda s: s.independence("arm", SHARP, contribution=ONCE),
-        lambda s: s.homogeneity("arm", ["band"], SHARP, contribution=ONCE),
-        lambda s: s.goodness_of_fit("arm", [0.5, 0.7], SHARP, contribution=ONCE),
-        lambda s: s.goodness_of_fit("arm", [1.0], SHARP, contribution=ONCE),
-        lambda s: s.mean("spend", SHARP, by=3),
-        lambda s: s.mean(["spend"], SHARP),
-        lambda s: s.count(ZeroConcentratedDP(0.1)),
-        lambda s: s.count(ApproxDP(0.1, 1e-6)),
+        lambda s: s.sum("arm", guarantee=SHARP),
+        lambda s: s.sum("missing", guarantee=SHARP),
+        lambda s: s.mean("spend", guarantee=SHARP, by="spend"),
+        lambda s: s.count(guarantee=SHARP, by=["arm", "arm"]),
+        lambda s: s.proportion("arm", "C", guarantee=SHARP),
+        lambda s: s.histogram("age", guarantee=SHARP),
+        lambda s: s.histogram("age", guarantee=SHARP, edges=[20, 90]),
+        lambda s: s.quantile("age", 2.0, guarantee=SHARP),
+        lambda s: s.per_unit().sum("spend", guarantee=SHARP),
+        lambda s: s.sum("spend", guarantee=SHARP, contribution=3),
+        lambda s: s.independence(["arm", "band"], guarantee=SHARP),  # several rows of a device are not independent
+        lambda s: s.independence("arm", guarantee=SHARP, contribution=ONCE),
+        lambda s: s.homogeneity("arm", ["band"], guarantee=SHARP, contribution=ONCE),
+        lambda s: s.goodness_of_fit("arm", [0.5, 0.7], guarantee=SHARP, contribution=ONCE),
+        lambda s: s.goodness_of_fit("arm", [1.0], guarantee=SHARP, contribution=ONCE),
+        lambda s: s.mean("spend", guarantee=SHARP, by=3),
+        lambda s: s.mean(["spend"], guarantee=SHARP),
+        lambda s: s.count(rho=0.1),
+        lambda s: s.count(epsilon=0.1, delta=1e-6),
     ],
 )
 def test_bad_questions_are_refused_before_anything_is_spent(ask):
@@ -365,10 +365,10 @@ def test_bad_questions_are_refused_before_anything_is_spent(ask):
 
 def test_tables_and_groups_show_their_labels():
     asked = session(make_rows(), by_row())
-    table, means = asked.table(["arm", "band"], PureDP(10.0)), asked.mean("spend", PureDP(10.0), by="arm")
+    table, means = asked.table(["arm", "band"], epsilon=10.0), asked.mean("spend", epsilon=10.0, by="arm")
     for shown, labels in ((str(table), ["A, young", "B, old"]), (str(means), ["by arm", "  A ", "  B "])):
         assert all(label in shown for label in [*labels, "95 %, for the noise"])
         assert max(map(len, shown.splitlines())) <= 80
     assert (
-        "probabilities" not in str(asked.quantile("age", [0.25, 0.5], PureDP(10.0), interval=0.9)).split("mechanism")[1]
+        "probabilities" not in str(asked.quantile("age", [0.25, 0.5], epsilon=10.0, interval=0.9)).split("mechanism")[1]
     )

@@ -34,9 +34,9 @@ def truth() -> dict[str, int]:
 
 def right(session: Session, number: int) -> bool:
     if number % 2:
-        answer = session.count(PureDP(EPSILON), name=f"count {number // 4}")
+        answer = session.count(epsilon=EPSILON, name=f"count {number // 4}")
         return abs(float(answer.value) - sum(truth().values())) < 3
-    answer = session.count(PureDP(EPSILON), by="region", name=f"regions {number // 4}")
+    answer = session.count(epsilon=EPSILON, by="region", name=f"regions {number // 4}")
     return all(abs(value - truth()[name]) < 3 for name, value in zip(SCHEMA_LABELS, answer.value, strict=True))
 
 
@@ -66,11 +66,11 @@ def test_a_request_that_another_thread_pays_for_meanwhile_is_answered(monkeypatc
     def late(ledger: Ledger, guarantee: Any, **options: Any) -> Any:
         if not paid:
             paid.append(True)
-            session.count(PureDP(EPSILON), name="all")
+            session.count(epsilon=EPSILON, name="all")
         return preview(ledger, guarantee, **options)
 
     monkeypatch.setattr(Ledger, "preview", late)
-    assert session.count(PureDP(EPSILON), name="all") == session.count(PureDP(EPSILON), name="all")
+    assert session.count(epsilon=EPSILON, name="all") == session.count(epsilon=EPSILON, name="all")
     assert session.ledger.verify().spends == 1
 
 
@@ -83,7 +83,7 @@ session = Session(sys.argv[1], schema, ledger=sys.argv[2], budget=PureDP(900.0))
 stop, begun = threading.Event(), threading.Event()
 def ask():
     while not stop.is_set():
-        session.mean("age", PureDP(0.01))
+        session.mean("age", epsilon=0.01)
 def hold():  # as a thread does that is asking at this moment
     with session._use:
         begun.set()
@@ -98,7 +98,7 @@ for _ in range(8):
     child = os.fork()
     if child == 0:
         try:
-            session.mean("age", PureDP(0.01))
+            session.mean("age", epsilon=0.01)
             os.write(outlet, b"answered")
         except DiscreetError as error:
             os.write(outlet, str(error).encode())

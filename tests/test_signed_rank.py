@@ -12,6 +12,7 @@ import scipy.stats
 
 import discreet as d
 from discreet.core.errors import DiscreetError
+from discreet.inference import MonteCarlo
 from discreet.inference.ranks import (
     METHODS,
     PairedDifferences,
@@ -21,6 +22,7 @@ from discreet.inference.ranks import (
     lean_error,
     scores_of,
 )
+from discreet.mechanisms import Gaussian, Geometric, Laplace
 from discreet.questions.signed_rank import PairedBalance, SignedRankQuestion
 from discreet.testing import check_statistic
 
@@ -113,44 +115,42 @@ def test_sensitivities_hold_and_are_reached(scores):
 def test_a_session_measures_the_differences_of_its_rows(method):
     rows = visits()
     differences = np.array(rows["after"]) - np.array(rows["before"])
-    sharp = asked(rows).signed_rank("after", "before", d.PureDP(900.0), method=method)
+    sharp = asked(rows).signed_rank("after", "before", epsilon=900.0, method=method)
     exact = PairedBalance(scores=method).value(differences.tolist())
     assert np.allclose(sharp.value, [float(part) for part in exact], atol=0.05)
     assert sharp.pvalue < 0.001
-    other = asked(rows).signed_rank("before", "after", d.PureDP(900.0), method=method)
+    other = asked(rows).signed_rank("before", "after", epsilon=900.0, method=method)
     assert other.estimate == pytest.approx(1 - sharp.estimate, abs=1e-3)
 
 
 def test_grids_may_differ_and_a_public_value_may_lie_between_grid_points():
     rows = visits()
     after, before = np.array(rows["after"]), np.array(rows["before"])
-    quarter = asked(rows).signed_rank("fine", "before", d.PureDP(900.0)).value
+    quarter = asked(rows).signed_rank("fine", "before", epsilon=900.0).value
     assert np.allclose(quarter, PairedBalance().value((4 * after + 1 - 4 * before).tolist()).astype(float), atol=0.05)
-    half = asked(rows).signed_rank("after", 44.5, d.PureDP(900.0)).value
+    half = asked(rows).signed_rank("after", 44.5, epsilon=900.0).value
     assert np.allclose(half, PairedBalance().value((2 * after - 89).tolist()).astype(float), atol=0.05)
 
 
 def test_rows_without_one_of_the_numbers_take_no_part():
     after, before = [5, None, 7, 1, None], [3, 4, None, 2, None]
     session = asked(pa.table({"after": after, "before": before, "fine": [0.0] * 5}))
-    assert session.signed_rank("after", "before", d.PureDP(900.0)).value.sum() == pytest.approx(2, abs=0.1)
+    assert session.signed_rank("after", "before", epsilon=900.0).value.sum() == pytest.approx(2, abs=0.1)
 
 
 def test_a_unit_counts_with_one_row():
     unit = d.PrivacyUnit("who", contribution=d.Contribution(total=2))
     schema = d.Schema(columns=SCHEMA.columns, unit=unit)
     with pytest.raises(DiscreetError, match="independent rows"):
-        asked(visits(), schema).signed_rank("after", "before", ONE)
-    found = asked(visits(), schema).signed_rank(
-        "after", "before", d.PureDP(900.0), contribution=d.Contribution(total=1)
-    )
+        asked(visits(), schema).signed_rank("after", "before", guarantee=ONE)
+    found = asked(visits(), schema).signed_rank("after", "before", epsilon=900.0, contribution=d.Contribution(total=1))
     assert 350 < found.value.sum() < 400.5
 
 
 def test_a_public_number_of_rows_leaves_noise_on_the_balance_alone():
     columns = {name: d.Bounds(0, 100, grid=1, nulls=0) for name in ("before", "after")}
     schema = d.Schema(columns=columns, neighbours=d.Neighbours.REPLACE_ONE, size=800)
-    found = asked(visits(), schema).signed_rank("after", "before", ONE)
+    found = asked(visits(), schema).signed_rank("after", "before", guarantee=ONE)
     assert np.ndim(found.value) == 0
     assert found.mechanism.scale == 2.0
     assert found.result.n == (800.0,)
@@ -161,18 +161,18 @@ def test_a_public_number_of_rows_leaves_noise_on_the_balance_alone():
 
 def test_an_answer_is_stored_and_says_the_same_again():
     session = asked(visits(), budget=d.PureDP(1.0))
-    first = session.signed_rank("after", "before", ONE, name="visits")
-    again = session.signed_rank("after", "before", ONE, name="visits")
+    first = session.signed_rank("after", "before", guarantee=ONE, name="visits")
+    again = session.signed_rank("after", "before", guarantee=ONE, name="visits")
     assert (again.pvalue, tuple(again.population_interval())) == (first.pvalue, tuple(first.population_interval()))
     assert first.verdict()["pvalue"] == first.pvalue
     with pytest.raises(DiscreetError, match="different release"):
-        session.signed_rank("after", "fine", ONE, name="visits")
+        session.signed_rank("after", "fine", guarantee=ONE, name="visits")
 
 
 @pytest.mark.parametrize("guarantee", [d.ApproxDP(1.0, 1e-6), d.ZeroConcentratedDP(0.5), d.GaussianDP(1.0)])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_guarantee_is_answered(guarantee, method):
-    found = asked(visits(), budget=guarantee).signed_rank("after", "before", guarantee, method=method)
+    found = asked(visits(), budget=guarantee).signed_rank("after", "before", guarantee=guarantee, method=method)
     assert found.pvalue < 0.01
     assert found.guarantee == guarantee
 
@@ -193,7 +193,7 @@ def test_every_guarantee_is_answered(guarantee, method):
 def test_questions_that_make_no_sense_are_refused_before_spending(column, against, options, match):
     session = asked(visits(20), budget=ONE)
     with pytest.raises(DiscreetError, match=match):
-        session.signed_rank(column, against, ONE, **options)
+        session.signed_rank(column, against, guarantee=ONE, **options)
     assert session.ledger.remaining() == ONE
 
 
@@ -214,17 +214,17 @@ def test_null_rank_sums_have_wilcoxons_moments():
 def test_with_next_to_no_noise_the_pvalue_is_scipys():
     values = np.random.default_rng(4).normal(0.3, 1, 40)
     steps = np.round(values * 1e6).astype(int).tolist()
-    noise = d.Laplace(1e-6).law(0.0)
+    noise = Laplace(1e-6).law(0.0)
     parts = [float(part) for part in PairedBalance().value(steps)]
     found = PairedDifferences(parts[0] - parts[1], sum(parts), False, noise, RankScores())
     expected = scipy.stats.wilcoxon(values, method="exact").pvalue
-    assert found.test(d.MonteCarlo(n_resamples=20_000, rng=1)).pvalue == pytest.approx(expected, abs=0.012)  # ties half
+    assert found.test(MonteCarlo(n_resamples=20_000, rng=1)).pvalue == pytest.approx(expected, abs=0.012)  # ties half
     positive = int((values > 0).sum())
     # Noise breaks ties with the release at random, so that they count half.
     expected = scipy.stats.binomtest(positive, 40).pvalue - scipy.stats.binom.pmf(positive, 40, 0.5)
     parts = PairedBalance(scores="signs").value(steps)
     signs = PairedDifferences(float(parts[0] - parts[1]), 40.0, False, noise, SignScores())
-    assert signs.test(d.MonteCarlo(n_resamples=20_000, rng=1)).pvalue == pytest.approx(expected, abs=0.02)
+    assert signs.test(MonteCarlo(n_resamples=20_000, rng=1)).pvalue == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("scores", [RankScores(), PublicRankScores(), SignScores()])
@@ -251,7 +251,7 @@ def test_rank_sums_vary_no_more_than_half_as_many_independent_signs():
 
 
 def test_the_planned_effect_is_the_error_of_the_share():
-    rng, noise = np.random.default_rng(6), d.Laplace(1.0).law(0.0)
+    rng, noise = np.random.default_rng(6), Laplace(1.0).law(0.0)
     shares = []
     for _ in range(1500):
         parts = [float(part) for part in PairedBalance().value(rng.integers(-5000, 5001, 150).tolist())]
@@ -259,20 +259,20 @@ def test_the_planned_effect_is_the_error_of_the_share():
         found = PairedDifferences(float(noisy[0] - noisy[1]), float(noisy.sum()), False, noise, RankScores())
         shares.append(found.share)
     assert np.std(shares) == pytest.approx(lean_error(RankScores(), 150, 4.0), rel=0.07)
-    planned = SignedRankQuestion(SCHEMA, "after", "before", ONE, expected_rows=150).plan()
+    planned = SignedRankQuestion(SCHEMA, "after", "before", guarantee=ONE, expected_rows=150).plan()
     assert planned.smallest_effect == pytest.approx(2.8016 * lean_error(RankScores(), 150, 4.0), rel=1e-3)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interval_without_sampling_holds_the_share_of_the_rows(method):
-    rng, hits, noise = np.random.default_rng(7), 0, d.Laplace(2.0).law(0.0)
+    rng, hits, noise = np.random.default_rng(7), 0, Laplace(2.0).law(0.0)
     statistic = PairedBalance(scores=method)
     exact = np.array([float(part) for part in statistic.value(np.round(rng.normal(4, 9, 60)).astype(int).tolist())])
     truth = PairedDifferences(exact[0] - exact[1], exact.sum(), False, noise, statistic.how).share
     for seed in range(100):
         noisy = exact + noise.sample(2, rng=rng)
         found = PairedDifferences(noisy[0] - noisy[1], noisy.sum(), False, noise, scores_of(method, public=False))
-        low, high = found.interval(0.9, d.MonteCarlo(n_resamples=299, rng=seed), sampled=False)
+        low, high = found.interval(0.9, MonteCarlo(n_resamples=299, rng=seed), sampled=False)
         hits += low <= truth <= high
     assert 0.8 <= hits / 100 <= 0.99  # seeded; 90 % expected, with a standard deviation of 3 %
 
@@ -285,7 +285,7 @@ def paired(balance, rows, noise, method="signs", *, public=False):
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interval_holds_the_estimate_and_what_it_accepts(method, sampled):
     """Also where noise pushes the balance beyond what any rows have, and where few rows are left."""
-    noise, null = d.Laplace(2.0).law(0.0), d.MonteCarlo(n_resamples=299, rng=3)
+    noise, null = Laplace(2.0).law(0.0), MonteCarlo(n_resamples=299, rng=3)
     for public, rows in itertools.product((False, True), (2.0, 40.0, 4000.0)):
         for lean in (-1.3, -1.0, -0.5, 0.0, 0.9, 1.0, 1.02):
             found = paired(lean * rows, rows, noise, method, public=public)
@@ -299,17 +299,17 @@ def test_an_interval_holds_the_estimate_and_what_it_accepts(method, sampled):
 
 def test_whole_number_noise_that_is_most_often_zero_leaves_a_point():
     """At ε = 5 both numbers are exact in 97 % of releases: rounding keeps the share of the data inside."""
-    noise = d.Geometric.calibrate(d.PureDP(5.0), PairedBalance(scores="signs").sensitivity(neighbours=ADDED)).law(0.0)
+    noise = Geometric.calibrate(d.PureDP(5.0), PairedBalance(scores="signs").sensitivity(neighbours=ADDED)).law(0.0)
     for positive, rows in ((571, 1000), (1, 3), (2999, 3001)):
         found = paired(2 * positive - rows, rows, noise)
-        low, high = found.interval(0.95, d.MonteCarlo(n_resamples=999, rng=1), sampled=False)
+        low, high = found.interval(0.95, MonteCarlo(n_resamples=999, rng=1), sampled=False)
         assert low <= positive / rows <= high < low + 1e-9
-        assert found.accepts(positive / rows, 0.95, d.MonteCarlo(n_resamples=999, rng=1), sampled=False)
+        assert found.accepts(positive / rows, 0.95, MonteCarlo(n_resamples=999, rng=1), sampled=False)
 
 
 @pytest.mark.parametrize("positive", [0, 1, 30, 40])
 def test_with_next_to_no_noise_the_interval_of_signs_is_clopper_and_pearsons(positive):
-    noise, null = d.Laplace(1e-13).law(0.0), d.MonteCarlo(n_resamples=19_999, rng=1)
+    noise, null = Laplace(1e-13).law(0.0), MonteCarlo(n_resamples=19_999, rng=1)
     found = paired(2 * positive - 40, 40, noise, public=True).interval(0.95, null, sampled=True)
     exact = scipy.stats.binomtest(positive, 40).proportion_ci(0.95, method="exact")
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=0.005)
@@ -317,14 +317,14 @@ def test_with_next_to_no_noise_the_interval_of_signs_is_clopper_and_pearsons(pos
 
 def test_near_one_the_width_depends_on_where_the_noise_fell():
     """An interval that ends at one, for the same 3,000 rows of which three are negative."""
-    noise, null = d.Laplace(1.0).law(0.0), d.MonteCarlo(n_resamples=999, rng=1)
+    noise, null = Laplace(1.0).law(0.0), MonteCarlo(n_resamples=999, rng=1)
     ends = [tuple(paired(3000 - 2 * negative, 3000, noise).interval(0.95, null, sampled=False)) for negative in (-4, 2)]
     assert ends[0][1] == ends[1][1] == 1.0
     assert 0 < 1 - ends[0][0] < 1 - ends[1][0] < 0.003
 
 
 def test_where_noise_alone_may_have_made_the_rows_every_share_is_possible():
-    noise, null = d.Gaussian(1.0).law(0.0), d.MonteCarlo(n_resamples=999, rng=1)
+    noise, null = Gaussian(1.0).law(0.0), MonteCarlo(n_resamples=999, rng=1)
     for sampled in (False, True):
         assert tuple(paired(1.5, 2.0, noise, "ranks").interval(0.95, null, sampled=sampled)) == (0.0, 1.0)
         assert paired(9.5, 12.0, noise).interval(0.95, null, sampled=sampled).low > 0
@@ -332,12 +332,12 @@ def test_where_noise_alone_may_have_made_the_rows_every_share_is_possible():
 
 def test_one_difference_in_a_thousand_is_covered_where_there_is_next_to_no_noise():
     """A normal law for the sampling error would reject 0.999 in one sample of six: one negative row is too many."""
-    noise, hits = d.Gaussian(0.05).law(0.0), 0
+    noise, hits = Gaussian(0.05).law(0.0), 0
     rng = np.random.default_rng(8)
     for seed in range(200):
         negative = rng.binomial(170, 0.001)
         found = paired(170 - 2 * negative, 170, noise)
-        hits += found.accepts(0.999, 0.95, d.MonteCarlo(n_resamples=199, rng=seed), sampled=True)
+        hits += found.accepts(0.999, 0.95, MonteCarlo(n_resamples=199, rng=seed), sampled=True)
     assert hits >= 185  # of 190 or more that are expected
 
 
@@ -345,9 +345,9 @@ def test_with_a_public_number_of_rows_the_release_is_that_of_the_published_rule(
     """Couch and others (2018) add noise of 2n/ε to the rank sum; ours is the same, divided by n, and tested alike."""
     statistic = PairedBalance(n=60)
     sensitivity = statistic.sensitivity(neighbours=d.Neighbours.REPLACE_ONE)
-    noise = d.Laplace.calibrate(d.PureDP(0.5), sensitivity)
+    noise = Laplace.calibrate(d.PureDP(0.5), sensitivity)
     assert noise.scale * 60 == 2 * 60 / 0.5
-    null = paired(3.0, 60, noise.law(0.0), "ranks", public=True).test(d.MonteCarlo(n_resamples=40_000, rng=9))
+    null = paired(3.0, 60, noise.law(0.0), "ranks", public=True).test(MonteCarlo(n_resamples=40_000, rng=9))
     rng = np.random.default_rng(10)
     ranks = np.arange(1.0, 61.0)
     sums = (2.0 * (rng.random((40_000, 60)) < 0.5) - 1) @ ranks + rng.laplace(0, 2 * 60 / 0.5, 40_000)
@@ -356,9 +356,9 @@ def test_with_a_public_number_of_rows_the_release_is_that_of_the_published_rule(
 
 
 def test_noise_without_rows_is_read_as_knowing_nothing():
-    found = PairedDifferences(3.0, -8.0, False, d.Laplace(5.0).law(0.0), RankScores())
-    assert found.test(d.MonteCarlo(n_resamples=99, rng=1)).pvalue > 0.2
-    low, high = found.interval(0.95, d.MonteCarlo(n_resamples=99, rng=1), sampled=True)
+    found = PairedDifferences(3.0, -8.0, False, Laplace(5.0).law(0.0), RankScores())
+    assert found.test(MonteCarlo(n_resamples=99, rng=1)).pvalue > 0.2
+    low, high = found.interval(0.95, MonteCarlo(n_resamples=99, rng=1), sampled=True)
     assert (low, high) == (0.0, 1.0)
 
 

@@ -119,10 +119,10 @@ SIZED = Schema(
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda s: s.mean("x", PureDP(1.0)),
-        lambda s: s.count(PureDP(1.0), by=()),
-        lambda s: s.quantile("x", 0.5, PureDP(1.0)),
-        lambda s: s.variance("x", PureDP(1.0)),
+        lambda s: s.mean("x", epsilon=1.0),
+        lambda s: s.count(epsilon=1.0, by=()),
+        lambda s: s.quantile("x", 0.5, epsilon=1.0),
+        lambda s: s.variance("x", epsilon=1.0),
     ],
 )
 def test_the_declared_size_is_that_of_the_rows_that_answer(ask):
@@ -139,12 +139,12 @@ def test_rows_deleted_after_the_first_question_are_still_in_the_rows():
     connection.execute("CREATE TABLE t AS SELECT 1.0 AS x FROM range(1000)")
     schema = Schema(columns={"x": Bounds(0, 1, grid=1, nulls=0)}, neighbours=Neighbours.REPLACE_ONE, size=1000)
     session = Session(connection, schema, table="t", ledger=":memory:", budget=PureDP(2.0))
-    session.mean("x", PureDP(1.0))
+    session.mean("x", epsilon=1.0)
     connection.execute("DELETE FROM t WHERE rowid >= 10")
     assert totals(session._rows(), Selected(columns=("x",))).counts[0] == 1000
     again = Session(connection, schema, table="t", ledger=session.ledger)
     with pytest.raises(ReleaseFailed):
-        again.mean("x", PureDP(1.0))
+        again.mean("x", epsilon=1.0)
 
 
 def test_the_declared_size_is_compared_without_assertions():
@@ -155,7 +155,7 @@ def test_the_declared_size_is_compared_without_assertions():
         from discreet.core.errors import SourceError
         schema = Schema(columns={"x": Bounds(0, 1, grid=1, nulls=0)}, neighbours=Neighbours.REPLACE_ONE, size=1_000_000)
         try:
-            Session(pa.table({"x": [1.0] * 10}), schema, ledger=":memory:", budget=PureDP(1.0)).mean("x", PureDP(1.0))
+            Session(pa.table({"x": [1.0] * 10}), schema, ledger=":memory:", budget=PureDP(1.0)).mean("x", epsilon=1.0)
         except SourceError as refusal:
             print("refused:", type(refusal).__name__)
         assert False, "not run"
@@ -201,7 +201,7 @@ def test_questions_in_the_background_of_an_event_loop():
     session = Session(crowd(), Schema(columns=LABELS), ledger=":memory:", budget=PureDP(8.0))
 
     async def all_at_once():
-        return await asyncio.gather(*(asyncio.to_thread(session.count, PureDP(1.0), by="l") for _ in range(8)))
+        return await asyncio.gather(*(asyncio.to_thread(session.count, epsilon=1.0, by="l") for _ in range(8)))
 
     for answer in asyncio.run(all_at_once()):
         # Geometric noise at ε = 1 exceeds 100 with probability below 1e-40.

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import Bounds, Categories, Contribution, Neighbours, PureDP, Schema
+from discreet import Bounds, Categories, Contribution, Neighbours, Schema
 from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.source import open_source
 from discreet.core.schema import in_parts, stability
@@ -107,12 +107,12 @@ def test_the_number_of_rows_is_public_only_where_none_can_drop_out(nulls):
     for values in ([1.0, 1.0], [1.0, None]):
         snapshot = take(open_source(pa.table({"x": values})), schema)
         counted.add(int(totals(snapshot, Selected(columns=("x",))).counts[0]))
-    size = CountQuestion(schema, PureDP(1.0)).public_size("x")
+    size = CountQuestion(schema, epsilon=1.0).public_size("x")
     assert size == (2 if len(counted) == 1 else None)
 
 
 def test_the_number_of_units_is_private_under_add_remove_and_for_ids():
     column = {"x": Bounds(0, 1, grid=1, nulls=0), "l": Categories(["a"], nulls="=a", unknown="=a")}
-    assert CountQuestion(Schema(columns=column), PureDP(1.0)).public_size("x", "l") is None
+    assert CountQuestion(Schema(columns=column), epsilon=1.0).public_size("x", "l") is None
     rows = Schema(columns=column, neighbours=Neighbours.REPLACE_ONE, size=2)
-    assert CountQuestion(rows, PureDP(1.0)).public_size("x", "l") == 2
+    assert CountQuestion(rows, epsilon=1.0).public_size("x", "l") == 2

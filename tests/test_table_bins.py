@@ -37,7 +37,7 @@ def test_numbers_in_bins_are_counted_exactly(nulls):
         }
     )
     bins = {"age": [0, 18, 40.5, 120], "pay": [0, 0.1, 0.3]}
-    question = TablesQuestion(schema, [["sex", "age"], ["age", "pay"], ["pay"]], ONE, bins=bins)
+    question = TablesQuestion(schema, [["sex", "age"], ["age", "pay"], ["pay"]], guarantee=ONE, bins=bins)
     margins = question.measurement.statistic
     joint = np.zeros((2, 3, 2), dtype=int)
     for row in rows.to_pylist():
@@ -50,7 +50,7 @@ def test_numbers_in_bins_are_counted_exactly(nulls):
     assert (found == margins.stacked(joint)).all()
     assert question.plan().error_95 > 0
     release = d.Session(rows, schema, ledger=":memory:", budget=d.GaussianDP(200.0)).tables(
-        [["age"], ["age", "pay"]], d.GaussianDP(100.0), bins=bins | {"age": 4}
+        [["age"], ["age", "pay"]], mu=100.0, bins=bins | {"age": 4}
     )
     assert release.table("age").labels == (("[0, 30)", "[30, 60)", "[60, 90)", "[90, 120]"),)
     assert release.table("age", "pay").presented.sum() == release.table().presented
@@ -61,7 +61,7 @@ def test_one_unit_moves_binned_tables_by_no_more_than_its_limit():
     columns = {"sex": d.Categories(["f", "m"]), "age": d.Bounds(0, 120, grid=1)}
     for limit in (d.Contribution(total=2), d.Contribution(groups=1, rows=2), d.Contribution(groups=2, rows=1)):
         schema = d.Schema(columns=columns, unit=d.PrivacyUnit("who", contribution=limit))
-        question = TablesQuestion(schema, [["sex", "age"]], ONE, bins={"age": 3})
+        question = TablesQuestion(schema, [["sex", "age"]], guarantee=ONE, bins={"age": 3})
         rows = binned_rows(rng, 21)
         counted = question.measurement.exact(take(open_source(rows), schema, salt="s"))
         for who in set(rows.column("who").to_pylist()):
@@ -88,16 +88,16 @@ def test_one_unit_moves_binned_tables_by_no_more_than_its_limit():
 def test_bins_that_make_no_sense_are_refused(options, match):
     columns = {"sex": d.Categories(["f", "m"]), "age": d.Bounds(0, 120, grid=1), "pay": d.Bounds(0, 1, grid=0.5)}
     with pytest.raises(DiscreetError, match=match):
-        TablesQuestion(d.Schema(columns=columns), [["sex", "age"]], ONE, **options)
+        TablesQuestion(d.Schema(columns=columns), [["sex", "age"]], guarantee=ONE, **options)
 
 
 def test_counts_that_cannot_be_presented_are_refused_before_spending():
     names = [f"c{place}" for place in range(6)]
     schema = d.Schema(columns={name: d.Categories(list(range(8))) for name in names})
     pairs, triples = all_margins(names, 2), all_margins(names, 3)
-    assert TablesQuestion(schema, pairs, ONE).measurement
+    assert TablesQuestion(schema, pairs, guarantee=ONE).measurement
     with pytest.raises(DiscreetError, match="too many to present whole counts"):
-        TablesQuestion(schema, triples, ONE)
+        TablesQuestion(schema, triples, guarantee=ONE)
     with pytest.raises(DiscreetError, match="too many to present whole counts"):
-        TablesQuestion(schema, pairs, ONE, impossible=[{"c0": 0, "c1": 1}])
-    assert TablesQuestion(schema, triples, ONE, presented=False).measurement
+        TablesQuestion(schema, pairs, guarantee=ONE, impossible=[{"c0": 0, "c1": 1}])
+    assert TablesQuestion(schema, triples, guarantee=ONE, presented=False).measurement

@@ -113,7 +113,7 @@ COLUMNS = {
 
 def test_sums_of_a_session_are_those_of_the_rows():
     """The same fractions from the engine as row by row, where nothing is coarsened."""
-    found = CovarianceMatrixQuestion(Schema(columns=COLUMNS), ["x", "y"], PureDP(1.0)).measurement
+    found = CovarianceMatrixQuestion(Schema(columns=COLUMNS), ["x", "y"], epsilon=1.0).measurement
     table = data(40)
     exact = found.exact(take(open_source(table), Schema(columns=COLUMNS)))
     of = CovarianceMoments(bounds=((0, 100), (-1, 9)), degrees=(4, 4))
@@ -153,7 +153,7 @@ def test_covariances_of_a_session(neighbours, columns):
     size = 3000 if neighbours is REPLACE else None
     schema = Schema(columns=COLUMNS, neighbours=neighbours, size=size)
     session = Session(table, schema, ledger=Ledger(":memory:", budget=PureDP(1000.0)))
-    found = session.covariance_matrix(columns, PureDP(1000.0))
+    found = session.covariance_matrix(columns, epsilon=1000.0)
     assert np.allclose(found.means, table[columns].mean(), rtol=1e-3)
     truth = table[columns].cov(ddof=0).to_numpy()
     assert np.allclose(found.matrix, truth, atol=1e-3 * np.sqrt(np.outer(np.diag(truth), np.diag(truth))))
@@ -170,7 +170,7 @@ def test_covariances_of_a_session(neighbours, columns):
 def test_rows_of_a_unit_widen():
     schema = Schema(columns=COLUMNS, unit=PrivacyUnit("person", Contribution(rows=3)))
     session = Session(data(), schema, ledger=Ledger(":memory:", budget=PureDP(20.0)))
-    found = session.covariance_matrix(["x", "y"], PureDP(10.0))
+    found = session.covariance_matrix(["x", "y"], epsilon=10.0)
     assert found.sensitivity.l1 == 3.0
     assert found.pair(0, 1).rows_per_unit == 3
 
@@ -178,7 +178,9 @@ def test_rows_of_a_unit_widen():
 def test_many_columns_take_totals_of_products():
     columns = {f"c{i}": Bounds(0, 1, grid=0.1) for i in range(6)}
     of = [
-        CovarianceMatrixQuestion(Schema(columns=columns), list(columns)[:count], guarantee).measurement.statistic.name
+        CovarianceMatrixQuestion(
+            Schema(columns=columns), list(columns)[:count], guarantee=guarantee
+        ).measurement.statistic.name
         for count, guarantee in ((5, PureDP(1.0)), (6, PureDP(1.0)), (2, GaussianDP(1.0)), (5, GaussianDP(1.0)))
     ]
     assert of == ["covariances_in_parts", "covariances_in_products", "covariances_in_parts", "covariances_in_products"]

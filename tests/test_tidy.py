@@ -170,7 +170,7 @@ def test_a_plain_value_has_the_standard_error_of_its_law():
 
 def test_groups_answer_as_one_does():
     session = Session(rows(), SCHEMA, ledger=":memory:", budget=PureDP(9.0))
-    answer = session.mean("spend", PureDP(3.0), by="arm", variance=True)
+    answer = session.mean("spend", epsilon=3.0, by="arm", variance=True)
     assert answer.mean == {"old": answer["old"].mean, "new": answer["new"].mean}
     assert answer.standard_deviation["new"] == answer["new"].standard_deviation
     assert answer.variance["new"] == answer["new"].variance
@@ -189,7 +189,7 @@ def test_groups_answer_as_one_does():
         answer["New"]
     with pytest.raises(InvalidParameter, match="Did you mean 'new'"):
         answer.noise_interval()["nwe"]
-    sums = session.sum("spend", PureDP(3.0), by="arm")
+    sums = session.sum("spend", epsilon=3.0, by="arm")
     assert set(sums.estimate) == {"old", "new"}
     with pytest.raises(NoPopulationInterval):
         sums.population_interval()
@@ -212,7 +212,7 @@ def test_many_groups_are_shown_in_part(monkeypatch):
 def test_labels_never_hide_a_column_of_ours():
     schema = Schema(columns={"unit": Categories(["a", "b"]), "x": Bounds(0, 1, grid=0.5)})
     data = pa.table({"unit": ["a", "b"] * 20, "x": [0.0, 1.0] * 20})
-    answer = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).count(PureDP(1.0), by="unit")
+    answer = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).count(epsilon=1.0, by="unit")
     frame = answer.to_pandas()
     assert frame["unit_label"].tolist() == ["a", "b"]
     assert set(frame["unit"]) == {"row"}
@@ -242,7 +242,7 @@ def test_the_unit_is_who_is_protected():
         columns={"x": Bounds(0, 1, grid=0.5)}, unit=PrivacyUnit("person", contribution=Contribution(rows=2))
     )
     data = pa.table({"person": [1, 1, 2, 3], "x": [0.0, 1.0, 1.0, 0.5]})
-    answer = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).sum("x", PureDP(1.0))
+    answer = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).sum("x", epsilon=1.0)
     assert answer.to_pandas()["unit"].tolist() == ["person"]
 
 
@@ -258,7 +258,7 @@ def test_a_table_of_many_is_the_same_frame():
     rows = pa.table({"arm": ["A", "B"] * 300, "half": ["L", "L", "R"] * 200, "x": [float(k % 9) for k in range(600)]})
     columns = {"arm": Categories(["A", "B"]), "half": Categories(["L", "R"]), "x": Bounds(0, 8, grid=1)}
     session = Session(rows, Schema(columns=columns), ledger=":memory:", budget=GaussianDP(1.0))
-    found = session.tables([["arm"], ["arm", "half"]], GaussianDP(1.0), mean_of="x")
+    found = session.tables([["arm"], ["arm", "half"]], mu=1.0, mean_of="x")
     table = found.table("half", "arm")
     frame = table.to_pandas()
     assert list(frame.columns) == ["half", "arm", *COLUMNS]
@@ -273,7 +273,7 @@ def test_intervals_of_coefficients_are_a_frame_by_term():
     rows = pa.table({"x": [float(k % 9) for k in range(600)], "y": [float(k % 9 + k % 2) for k in range(600)]})
     columns = {"x": Bounds(0, 8, grid=1), "y": Bounds(0, 9, grid=1)}
     session = Session(rows, Schema(columns=columns), ledger=":memory:", budget=PureDP(4.0))
-    found = session.regression("y", ["x"], PureDP(4.0))
+    found = session.regression("y", ["x"], epsilon=4.0)
     for frame, own in ((found.conf_int(), found.intervals()), (found.noise_int(0.2), found.noise_intervals(0.2))):
         assert (list(frame.columns), list(frame.index), frame.index.name) == (["low", "high"], ["const", "x"], "term")
         assert frame.loc["x"].tolist() == [own["x"].low, own["x"].high]

@@ -451,9 +451,9 @@ def test_a_filter_makes_the_number_of_rows_private():
     for schema, public in ((whole, True), (chosen, False)):
         session = Session(pa.table({"x": [0, 2, 4], "arm": ["a"] * 3}), schema, ledger=":memory:", budget=PureDP(20.0))
         questions = [
-            session.mean("x", PureDP(1.0)),
-            session.table("arm", PureDP(1.0)),
-            session.proportion("arm", "a", PureDP(1.0)),
+            session.mean("x", epsilon=1.0),
+            session.table("arm", epsilon=1.0),
+            session.proportion("arm", "a", epsilon=1.0),
         ]
         assert ["n" in released.public for released in questions] == [public] * 3
     values = (0, 2, 4)
@@ -465,8 +465,8 @@ def test_a_filter_makes_the_number_of_rows_private():
         counts[pair], sums[pair] = found.counts[0], found.sums["x",][0]
     apart = [(p, q) for p in counts for q in counts if sum(a != b for a, b in zip(p, q, strict=True)) == 1]
     session = Session(pa.table({"x": [0, 4], "arm": ["a", "b"]}), schema, ledger=":memory:", budget=PureDP(9.0))
-    assert max(abs(counts[p] - counts[q]) for p, q in apart) == 1 == session.count(PureDP(1.0)).sensitivity.l1
-    assert max(abs(sums[p] - sums[q]) for p, q in apart) == 4 == session.sum("x", PureDP(1.0)).sensitivity.l1
+    assert max(abs(counts[p] - counts[q]) for p, q in apart) == 1 == session.count(epsilon=1.0).sensitivity.l1
+    assert max(abs(sums[p] - sums[q]) for p, q in apart) == 4 == session.sum("x", epsilon=1.0).sensitivity.l1
 
 
 def test_arms_are_private_where_a_filter_may_drop_a_replaced_row():
@@ -506,7 +506,7 @@ def test_filters_apply_before_limits():
     unit = PrivacyUnit("who", contribution=None)
     schema = Schema(columns={"x": Bounds(0, 9, grid=1)}, unit=unit, where=Formula("x > 4"))
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(60.0))
-    assert session.count(PureDP(50.0), contribution=Contribution(total=1)).value == 2
+    assert session.count(epsilon=50.0, contribution=Contribution(total=1)).value == 2
 
 
 # ---- end to end -----------------------------------------------------------------------------------------------------
@@ -645,7 +645,7 @@ def test_answers_belong_to_their_formulas():
 
     first = Session(rows, Schema(columns={"x": Bounds(0, 9, grid=1)}), ledger=":memory:", budget=PureDP(9.0))
     ledger = first.ledger
-    session(9, None, ledger).sum("double", PureDP(1.0), name="r")
+    session(9, None, ledger).sum("double", epsilon=1.0, name="r")
     for other in (session(8, None, ledger), session(9, Formula("x > 1"), ledger)):
         with pytest.raises(DiscreetError):
-            other.sum("double", PureDP(1.0), name="r")
+            other.sum("double", epsilon=1.0, name="r")

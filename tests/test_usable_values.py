@@ -108,28 +108,28 @@ def test_no_neighbour_moves_a_number_by_more_than_one(neighbours, unit):
 def test_shares_and_intervals():
     rows = table([ROWS[0][:4]] * 900 + [ROWS[2][:4]] * 100)
     session = Session(rows, Schema(columns=COLUMNS), ledger=":memory:", budget=PureDP(100.0))
-    found = session.usable_values(PureDP(50.0), columns=["number", "label"])
+    found = session.usable_values(epsilon=50.0, columns=["number", "label"])
     assert found.share("number") == pytest.approx(0.9, abs=0.01)
     assert found.share_interval("number").low <= 0.9 <= found.share_interval("number").high
     assert found.unusable() == ()
     assert "usable, number" in str(found)
     assert [reading.label for reading in found.readings()] == ["number", "label"]
     with pytest.raises(InvalidParameter, match="column"):
-        session.usable_values(PureDP(1.0), columns=["nmber"])
+        session.usable_values(epsilon=1.0, columns=["nmber"])
 
 
 def test_few_rows_stop_nothing():
     """Where noise hides the number of rows, nobody knows that a column is unusable."""
     rows = table([ROWS[2][:4]] * 3)
     session = Session(rows, Schema(columns=COLUMNS), ledger=":memory:", budget=PureDP(1.0))
-    assert session.usable_values(PureDP(0.1)).unusable() == ()
+    assert session.usable_values(epsilon=0.1).unusable() == ()
 
 
 def test_all_declared_columns_are_looked_at():
-    asked = UsableValuesQuestion(Schema(columns=COLUMNS), PureDP(1.0))
+    asked = UsableValuesQuestion(Schema(columns=COLUMNS), epsilon=1.0)
     assert asked.columns_read() == tuple(COLUMNS)
     with pytest.raises(InvalidParameter, match="columns"):
-        UsableValuesQuestion(Schema(columns={}), PureDP(1.0))
+        UsableValuesQuestion(Schema(columns={}), epsilon=1.0)
 
 
 PLAN = """\

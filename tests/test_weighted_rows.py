@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from discreet import Feature, GaussianDP, Neighbours, PureDP, Session
+from discreet import Feature, Neighbours, PureDP, Session
 from discreet.core.errors import DiscreetError, InvalidParameter, ReleaseFailed, SourceError
 from discreet.core.rows import Selected, keep, take, weighted_totals
 from discreet.core.rows.source import open_source
@@ -177,9 +177,9 @@ def test_an_engine_that_divides_otherwise_is_refused(monkeypatch, wrong):
 
 def questions(schema):
     one = PureDP(1.0)
-    yield MeanQuestion(schema, "fine", GaussianDP(1.0), variance=True, all_rows=True)  # inner parts weigh more
-    yield MeanQuestion(schema, "few", one, by="g", variance=True, all_rows=True)
-    yield ProportionQuestion(schema, "g", "b", one, all_rows=True)
+    yield MeanQuestion(schema, "fine", mu=1.0, variance=True, all_rows=True)  # inner parts weigh more
+    yield MeanQuestion(schema, "few", guarantee=one, by="g", variance=True, all_rows=True)
+    yield ProportionQuestion(schema, "g", "b", guarantee=one, all_rows=True)
 
 
 def unit_rows(who, values, labels="abc"):
@@ -236,26 +236,26 @@ def parts_of(question, **data):
 def test_the_mean_of_all_rows_where_a_unit_counts_as_much_as_its_limit():
     """Person 1 has the mean 7.5 and counts twice, person 2 once: (2·7.5 + 2)/3."""
     one = PureDP(1.0)
-    assert parts_of(MeanQuestion(PEOPLE, "x", one, all_rows=True)) == (Fraction(17, 30), 3)
-    assert parts_of(ProportionQuestion(PEOPLE, "g", "b", one, all_rows=True)) == (Fraction(2, 3), 3)
+    assert parts_of(MeanQuestion(PEOPLE, "x", guarantee=one, all_rows=True)) == (Fraction(17, 30), 3)
+    assert parts_of(ProportionQuestion(PEOPLE, "g", "b", guarantee=one, all_rows=True)) == (Fraction(2, 3), 3)
     asked = session()
-    mean = asked.mean("x", PureDP(100.0), all_rows=True)
+    mean = asked.mean("x", epsilon=100.0, all_rows=True)
     assert mean.noise_interval(0.999999).contains(17 / 3)
     assert dict(mean.facts())["counted"] == "all rows, with weights of at most 2 in all for each who"
     assert "sum of weights" in dict(mean.facts())
     assert "rows" not in dict(mean.facts())
-    spread = asked.mean("x", PureDP(300.0), variance=True, all_rows=True)
+    spread = asked.mean("x", epsilon=300.0, variance=True, all_rows=True)
     assert spread.variance == pytest.approx((100 * 1.5 + 4) / 3 - (17 / 3) ** 2, abs=1.0)
-    by = asked.mean("x", PureDP(300.0), by="g", all_rows=True)
+    by = asked.mean("x", epsilon=300.0, by="g", all_rows=True)
     assert (by["a"].mean, by["b"].mean) == (pytest.approx(5, abs=0.3), pytest.approx(6, abs=0.3))
-    assert asked.proportion("g", "b", PureDP(100.0), all_rows=True).mean == pytest.approx(2 / 3, abs=0.1)
+    assert asked.proportion("g", "b", epsilon=100.0, all_rows=True).mean == pytest.approx(2 / 3, abs=0.1)
 
 
 @pytest.mark.parametrize(("nulls", "expected"), [("drop", (1, 2)), (4.0, (Fraction(7, 10), 3))])
 def test_missing_values_follow_their_policy_before_rows_are_weighed(nulls, expected):
     """Person 1 has 10, 10, 10 and a gap, person 2 a gap: a dropped row weighs nothing, a replaced one like any."""
     schema = replace(PEOPLE, columns={"x": Bounds(0, 10, grid=0.5, nulls=nulls), "g": Categories(["a", "b"])})
-    question = MeanQuestion(schema, "x", PureDP(1.0), all_rows=True)
+    question = MeanQuestion(schema, "x", epsilon=1.0, all_rows=True)
     assert parts_of(question, x=[10.0, 10.0, 10.0, None, None]) == expected
 
 
@@ -263,7 +263,7 @@ def test_refused_values_fail_behind_the_payment_and_the_owner_can_look():
     schema = replace(PEOPLE, columns={"x": Bounds(0, 10, grid=0.5, nulls="refuse"), "g": Categories(["a", "b"])})
     asked = session(schema, x=[10.0, 10.0, 10.0, None, None])
     with pytest.raises(ReleaseFailed):
-        asked.mean("x", PureDP(1.0), all_rows=True)
+        asked.mean("x", epsilon=1.0, all_rows=True)
     assert asked.ledger.spent() == PureDP(1.0)
     with pytest.raises(SourceError, match="column 'x': holds values that are missing"):
         asked.check_source()
@@ -271,7 +271,7 @@ def test_refused_values_fail_behind_the_payment_and_the_owner_can_look():
 
 def test_a_weighted_question_is_another_question():
     asked = session(budget=4.0)
-    kept, weighted = (MeanQuestion(PEOPLE, "x", PureDP(1.0), all_rows=flag) for flag in (False, True))
+    kept, weighted = (MeanQuestion(PEOPLE, "x", epsilon=1.0, all_rows=flag) for flag in (False, True))
     assert kept.content() != weighted.content()
     first = asked.ask(weighted, "mean")
     assert asked.ask(weighted, "mean").release_id == first.release_id
@@ -282,35 +282,35 @@ def test_a_weighted_question_is_another_question():
 def test_weights_are_refused_where_they_mean_nothing():
     rows = Schema(columns=PEOPLE.columns)
     with pytest.raises(InvalidParameter, match="each unit has one row"):
-        MeanQuestion(rows, "x", PureDP(1.0), all_rows=True)
+        MeanQuestion(rows, "x", epsilon=1.0, all_rows=True)
     with pytest.raises(InvalidParameter, match="each unit has one row"):
-        ProportionQuestion(rows, "g", "a", PureDP(1.0), all_rows=True)
+        ProportionQuestion(rows, "g", "a", epsilon=1.0, all_rows=True)
     features = {"x": Feature(of="x", take="sum", low=0, high=10)}
     with pytest.raises(InvalidParameter, match="each unit has one row"):
-        MeanQuestion(replace(PEOPLE, features=features).per_unit(), "x", PureDP(1.0), all_rows=True)
+        MeanQuestion(replace(PEOPLE, features=features).per_unit(), "x", epsilon=1.0, all_rows=True)
     with pytest.raises(DiscreetError, match="all_rows = 'yes'"):
-        MeanQuestion(PEOPLE, "x", PureDP(1.0), all_rows="yes")
+        MeanQuestion(PEOPLE, "x", epsilon=1.0, all_rows="yes")
 
 
 def test_plans_offer_weights_with_what_they_gain():
-    (offer,) = MeanQuestion(PEOPLE, "x", PureDP(1.0), expected_rows=5000).plan().notes
+    (offer,) = MeanQuestion(PEOPLE, "x", epsilon=1.0, expected_rows=5000).plan().notes
     assert offer.startswith("all_rows=True counts all rows of a who, at the same noise")
-    weighted = MeanQuestion(PEOPLE, "x", PureDP(1.0), expected_rows=5000, all_rows=True).plan()
+    weighted = MeanQuestion(PEOPLE, "x", epsilon=1.0, expected_rows=5000, all_rows=True).plan()
     assert weighted.notes == ("counted: all rows, with weights of at most 2 in all for each who",)
-    assert weighted.standard_error == MeanQuestion(PEOPLE, "x", PureDP(1.0), expected_rows=5000).plan().standard_error
-    noisy = MeanQuestion(PEOPLE, "x", PureDP(0.001), expected_rows=5000).plan()
+    assert weighted.standard_error == MeanQuestion(PEOPLE, "x", epsilon=1.0, expected_rows=5000).plan().standard_error
+    noisy = MeanQuestion(PEOPLE, "x", epsilon=0.001, expected_rows=5000).plan()
     assert noisy.notes == ()  # noise hides the choice
 
 
 def test_what_is_left_out_offers_weights_and_knows_that_nothing_was_chosen():
     rows = {"who": np.repeat(np.arange(500), 6), "x": np.tile([0.0, 2, 4, 6, 8, 10], 500), "g": ["a"] * 3000}
     asked = Session(pa.table(rows), PEOPLE, ledger=":memory:", budget=PureDP(10.0))
-    lost = asked.dropped_rows(PureDP(1.0), columns="x")
+    lost = asked.dropped_rows(epsilon=1.0, columns="x")
     assert "all_rows=True" in dict(lost.facts())["instead"]
-    mean = asked.mean("x", PureDP(1.0), all_rows=True)
+    mean = asked.mean("x", epsilon=1.0, all_rows=True)
     assert lost.mean_interval(mean) == mean.noise_interval()
-    assert lost.mean_interval(asked.mean("x", PureDP(1.0))).width > 2 * mean.noise_interval().width
-    assert "instead" not in dict(session(budget=1.0).dropped_rows(PureDP(0.1), columns="x").facts())
+    assert lost.mean_interval(asked.mean("x", epsilon=1.0)).width > 2 * mean.noise_interval().width
+    assert "instead" not in dict(session(budget=1.0).dropped_rows(epsilon=0.1, columns="x").facts())
 
 
 def test_weights_remove_the_error_of_the_choice():
@@ -319,7 +319,7 @@ def test_weights_remove_the_error_of_the_choice():
     rows = pa.table({"who": np.repeat(np.arange(400), 20), "x": rng.uniform(0, 10, 8000)})
     reads = [take(open_source(rows), schema, salt=f"{salt:02x}" * 32) for salt in range(8)]
     kept, weighted = (
-        MeanQuestion(schema, "x", PureDP(1.0), all_rows=flag, expected_rows=800) for flag in (False, True)
+        MeanQuestion(schema, "x", epsilon=1.0, all_rows=flag, expected_rows=800) for flag in (False, True)
     )
     truths = [weighted.exact(read).value for read in reads]
     assert all((truth == truths[0]).all() for truth in truths)

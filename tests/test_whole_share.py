@@ -87,7 +87,7 @@ def test_a_session_asks_for_it():
     schema = Schema(columns={"vote": vote}, neighbours=Neighbours.REPLACE_ONE, size=40)
     rows = pyarrow.table({"vote": ["yes"] * 10 + ["no"] * 30})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(60.0))
-    found = session.proportion("vote", "yes", PureDP(50.0))
+    found = session.proportion("vote", "yes", epsilon=50.0)
     assert found.mechanism == WholeShare(Geometric(0.02), 40)
     assert (found.value, tuple(found.noise_interval())) == (0.25, (0.25, 0.25))
     assert type(found).from_json(found.to_json()) == found

@@ -17,6 +17,7 @@ from discreet.core.errors import DiscreetError, NoPopulationInterval
 from discreet.core.rows import Selected
 from discreet.core.rows.keep import SHARES, squares
 from discreet.inference.least_squares import Coordinates, Linear, MeasuredSquares, NoiseAlong, ProductMoments
+from discreet.mechanisms import BoxNoise, Gaussian
 from discreet.questions.regression.linear import RegressionQuestion, exact_squares, outcome_share
 from discreet.questions.regression.moments import (
     MomentBoxes,
@@ -173,8 +174,8 @@ def test_the_share_of_the_outcome_is_the_best_one():
         noise = {}
         for share in np.arange(1, 64) / 64:
             drawn = [
-                (d.BoxNoise(1 / share, k, boxes=2), np.zeros(2 * k)),
-                (d.BoxNoise(1 / (1 - share), rest), np.zeros(rest)),
+                (BoxNoise(1 / share, k, boxes=2), np.zeros(2 * k)),
+                (BoxNoise(1 / (1 - share), rest), np.zeros(rest)),
             ]
             noise[share] = guessed_noise(boxes, read_moments(boxes, drawn))
         assert outcome_share(boxes) == min(noise, key=noise.get)
@@ -223,7 +224,7 @@ def test_weights_lower_the_noise_of_slopes():
     errors = []
     for products in (plain, weighed(plain)):
         stated = products.sensitivity(neighbours=Neighbours.ADD_REMOVE)
-        noise = d.Gaussian.calibrate(d.GaussianDP(1.0), stated)
+        noise = Gaussian.calibrate(d.GaussianDP(1.0), stated)
         value = np.array(products.exact(u[:300], neighbours=Neighbours.ADD_REMOVE).value, dtype=float)
         fit = first_fit(products, [(noise, value)], None, 0)
         pull = [Linear.combined(row, fit.terms) for row in fit._inverse[1:]]
@@ -239,7 +240,7 @@ def test_weights_lower_the_noise_of_slopes():
 def test_squares_are_sums_over_the_rows_that_are_kept(unit):
     rows = people(300)
     asked = session(d.PureDP(1000.0), rows, d.Schema(columns=SCHEMA.columns, unit=unit))
-    question = RegressionQuestion(asked.schema, "y", ON, d.PureDP(1000.0))
+    question = RegressionQuestion(asked.schema, "y", ON, epsilon=1000.0)
     products = question.measurement.statistic
     assert isinstance(products, MomentBoxes)
     values = np.split(np.array(asked.exact(question).value, dtype=float), [2 * products.together])
@@ -283,7 +284,7 @@ def test_a_row_adds_one_at_most_to_each_square_whatever_the_fit_is():
 def test_without_noise_it_is_least_squares_with_robust_errors():
     rows = people()
     for guarantee in (d.PureDP(1000.0), d.GaussianDP(1000.0)):
-        found = session(guarantee, rows).regression("y", ON, guarantee)
+        found = session(guarantee, rows).regression("y", ON, guarantee=guarantee)
         b, errors = robust(design(rows), rows["y"])
         assert np.allclose(list(found.params.values()), b, atol=5e-3)
         assert np.allclose(list(found.bse.values())[1:], errors[1:], rtol=0.02)
@@ -302,7 +303,7 @@ def test_without_noise_it_is_least_squares_with_robust_errors():
 
 def test_models_on_fewer_columns_have_intervals_that_are_wide_enough():
     rows = people()
-    found = session(d.PureDP(1000.0), rows).regression("y", ON, d.PureDP(1000.0))
+    found = session(d.PureDP(1000.0), rows).regression("y", ON, epsilon=1000.0)
     for on in (["a"], ["a", "region"], ["b", "sex", "two"]):
         b, errors = robust(design(rows, on), rows["y"])
         part = found.model(*on)
@@ -316,7 +317,7 @@ def test_models_on_fewer_columns_have_intervals_that_are_wide_enough():
 
 def test_models_that_were_named_have_intervals_of_their_own():
     rows, models, guarantee = people(), [["a"], ["region", "a"], ["b", "sex", "two"]], d.PureDP(1000.0)
-    found = session(guarantee, rows).regression("y", ON, guarantee, models=models)
+    found = session(guarantee, rows).regression("y", ON, guarantee=guarantee, models=models)
     assert len(found.public["centred_squares"]["value"]) == 9 + 2 + 4 + 4
     again = Release.from_json(found.to_json())
     for on in (*models, ["a", "region"], ["two", "b", "sex"]):  # in any order
@@ -333,11 +334,11 @@ def test_models_that_were_named_have_intervals_of_their_own():
 
 def test_named_models_belong_to_the_question():
     asked = session(d.PureDP(2.0))
-    asked.regression("y", ON, d.PureDP(1.0), models=["a"], name="one")
+    asked.regression("y", ON, epsilon=1.0, models=["a"], name="one")
     with pytest.raises(DiscreetError):
-        asked.regression("y", ON, d.PureDP(1.0), models=["b"], name="one")
-    assert asked.regression("y", ON, d.PureDP(1.0), models=[("a",)], name="one").model("a").params
-    few = RegressionQuestion(SCHEMA, "y", ["a", "sex"], d.PureDP(1.0), models=["a"])
+        asked.regression("y", ON, epsilon=1.0, models=["b"], name="one")
+    assert asked.regression("y", ON, epsilon=1.0, models=[("a",)], name="one").model("a").params
+    few = RegressionQuestion(SCHEMA, "y", ["a", "sex"], epsilon=1.0, models=["a"])
     assert not few.several_steps  # everything is measured at once, and every model is as good
 
 
@@ -356,7 +357,7 @@ def test_named_models_belong_to_the_question():
 )
 def test_models_that_make_no_sense_are_refused(models, match):
     with pytest.raises(DiscreetError, match=match):
-        RegressionQuestion(SCHEMA, "y", ON, d.PureDP(1.0), models=models)
+        RegressionQuestion(SCHEMA, "y", ON, epsilon=1.0, models=models)
 
 
 @pytest.mark.parametrize(
@@ -364,15 +365,15 @@ def test_models_that_make_no_sense_are_refused(models, match):
 )
 def test_both_steps_cost_what_was_asked(guarantee):
     asked = session(guarantee)
-    found = asked.regression("y", ON, guarantee, name="wide")
+    found = asked.regression("y", ON, guarantee=guarantee, name="wide")
     assert found.guarantee == guarantee
-    assert asked.regression("y", ON, guarantee, name="wide").to_dict() == found.to_dict()
+    assert asked.regression("y", ON, guarantee=guarantee, name="wide").to_dict() == found.to_dict()
     with pytest.raises(DiscreetError):
-        asked.count(d.PureDP(0.01) if isinstance(guarantee, d.PureDP) else guarantee)
+        asked.count(guarantee=d.PureDP(0.01) if isinstance(guarantee, d.PureDP) else guarantee)
     again = Release.from_json(found.to_json())
     assert again.summary() == found.summary()
     assert again.intervals() == found.intervals()
-    question = RegressionQuestion(SCHEMA, "y", ON, guarantee, expected_rows=1500)
+    question = RegressionQuestion(SCHEMA, "y", ON, guarantee=guarantee, expected_rows=1500)
     claim = question.claim(None)
     claim.verify()
     assert len(claim.steps) == (3 if isinstance(guarantee, d.PureDP | d.ApproxDP) else 2)
@@ -385,7 +386,7 @@ def test_every_step_states_how_far_a_unit_moves_it(neighbours, rows):
     unit = d.PrivacyUnit("who", contribution=d.Contribution(total=rows))
     size = 500 if neighbours is Neighbours.REPLACE_ONE else None
     schema = d.Schema(columns=SCHEMA.columns, unit=unit, neighbours=neighbours, size=size)
-    asked = RegressionQuestion(schema, "y", ON, d.PureDP(1.0))
+    asked = RegressionQuestion(schema, "y", ON, epsilon=1.0)
     sides = rows * (2 if neighbours is Neighbours.REPLACE_ONE else 1)
     outcome, others, squares = asked.claim(None).steps
     boxes = asked.measurement.statistic
@@ -406,7 +407,7 @@ def test_the_noise_is_the_smallest_that_there_is():
         names = [f"x{place}" for place in range(count)]
         schema = d.Schema(columns={name: d.Bounds(0, 1, grid=0.01) for name in (*names, "y")})
         for guarantee in (d.PureDP(1.0), d.GaussianDP(1.0)):
-            found = RegressionQuestion(schema, "y", names, guarantee).measurement
+            found = RegressionQuestion(schema, "y", names, guarantee=guarantee).measurement
             chosen[count, type(guarantee).__name__] = found.statistic.name, found.mechanism.name
     parts, boxes = "regression_moments", "moment_boxes"
     assert [chosen[count, "PureDP"][0] for count in (1, 2, 3, 5, 8)] == [parts, parts, boxes, boxes, boxes]
@@ -415,15 +416,15 @@ def test_the_noise_is_the_smallest_that_there_is():
 
 
 def test_behind_a_sample_one_step_measures_everything():
-    asked = RegressionQuestion(SCHEMA, "y", list(NUMBERS), d.PureDP(1.0))
+    asked = RegressionQuestion(SCHEMA, "y", list(NUMBERS), epsilon=1.0)
     assert not knows_squares(asked.measurement.statistic)
     assert knows_squares(asked.in_one_step().measurement.statistic)
     with pytest.raises(DiscreetError, match="in one step"):
-        RegressionQuestion(SCHEMA, "y", ON, d.PureDP(1.0)).in_one_step()
+        RegressionQuestion(SCHEMA, "y", ON, epsilon=1.0).in_one_step()
 
 
 def test_a_release_without_the_second_step_has_no_interval():
-    found = session(d.PureDP(1.0)).regression("y", ON, d.PureDP(1.0))
+    found = session(d.PureDP(1.0)).regression("y", ON, epsilon=1.0)
     lacking = replace(found, public={})
     with pytest.raises(NoPopulationInterval):
         lacking.conf_int()
@@ -437,11 +438,11 @@ def test_public_sizes_and_units():
         for name, one in SCHEMA.columns.items()
     }
     replaced = d.Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=1500)
-    found = session(d.PureDP(2.0), schema=replaced).regression("y", ON, d.PureDP(2.0))
+    found = session(d.PureDP(2.0), schema=replaced).regression("y", ON, epsilon=2.0)
     assert found.nobs == 1500
     assert found.sensitivity.linf == 2.0
     owned = d.Schema(columns=SCHEMA.columns, unit=d.PrivacyUnit("who", contribution=d.Contribution(total=3)))
-    units = session(d.PureDP(2.0), schema=owned).regression("y", ON, d.PureDP(2.0))
+    units = session(d.PureDP(2.0), schema=owned).regression("y", ON, epsilon=2.0)
     assert units.sensitivity.linf == 3.0
     assert units.design.sampled.moments.rows_per_unit == 3
 

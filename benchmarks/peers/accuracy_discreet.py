@@ -70,12 +70,15 @@ def answers(times):
     """Totals of twenty answers of each person."""
     each = ApproxDP(1.0, 1e-6)
     session = Session(replies, asked, ledger=":memory:", budget=ApproxDP(float(times), 2e-6 * times))
-    return {"call": "session.count(by=…)", "values": [flat(session.count(each, by="question")) for _ in range(times)]}
+    return {
+        "call": "session.count(by=…)",
+        "values": [flat(session.count(guarantee=each, by="question")) for _ in range(times)],
+    }
 
 
 def sharp(ledgers):
     """A count at ε = 2, whose error varies more from release to release: from several ledgers."""
-    ask = "session.count(by=…)", lambda session: float(session.count(PureDP(2.0), by="old").value[1])
+    ask = "session.count(by=…)", lambda session: float(session.count(epsilon=2.0, by="old").value[1])
     return {"call": ask[0], "values": [value for _ in range(ledgers) for value in told(*ask)["values"]]}
 
 
@@ -83,7 +86,7 @@ def concentrated():
     """A count under ρ, from a ledger that counts in it."""
     schema, each = Schema(columns=columns), ZeroConcentratedDP(2.0)
     session = Session(rows, schema, ledger=":memory:", budget=ZeroConcentratedDP(2.0 * repeats))
-    counts = [float(session.count(each, by="old").measured[1]) for _ in range(repeats)]
+    counts = [float(session.count(guarantee=each, by="old").measured[1]) for _ in range(repeats)]
     return {"call": "session.count(by=…)", "values": counts}
 
 
@@ -98,7 +101,7 @@ def sampled():
     )
     schema = Schema(columns={"income": columns["income"], "copy": Categories(range(len(people)))})
     session = Session(frame, schema, ledger=":memory:", budget=one)
-    release = session.quantile("income", 0.5, one, by="copy", interval=None)
+    release = session.quantile("income", 0.5, guarantee=one, by="copy", interval=None)
     return {"call": "session.quantile(by=…)", "values": [float(value) for value in release.value]}
 
 
@@ -114,41 +117,43 @@ def flat(release):
 
 
 found = {
-    "count": told("session.count(by=…)", lambda session: float(session.count(one, by="old").value[1])),
+    "count": told("session.count(by=…)", lambda session: float(session.count(guarantee=one, by="old").value[1])),
     "sharp count": sharp(4),
-    "sum": told("session.sum", lambda session: float(session.sum("age", one).value)),
-    "mean": told("session.mean", lambda session: session.mean("age", one).mean),
-    "variance": told("session.variance", lambda session: session.variance("age", one).variance),
+    "sum": told("session.sum", lambda session: float(session.sum("age", guarantee=one).value)),
+    "mean": told("session.mean", lambda session: session.mean("age", guarantee=one).mean),
+    "variance": told("session.variance", lambda session: session.variance("age", guarantee=one).variance),
     "median": told(
-        "session.quantile", lambda session: float(session.quantile("income", 0.5, one, interval=None).value)
+        "session.quantile", lambda session: float(session.quantile("income", 0.5, guarantee=one, interval=None).value)
     ),
     "concentrated count": concentrated(),
     "share": told(
-        "session.proportion", lambda session: 100 * float(session.proportion("old", "yes", one).measured), **known
+        "session.proportion",
+        lambda session: 100 * float(session.proportion("old", "yes", guarantee=one).measured),
+        **known,
     ),
     "sampled median": sampled(),
     "heaped median": told(
-        "session.quantile", lambda session: float(session.quantile("heaped", 0.5, one, interval=None).value)
+        "session.quantile", lambda session: float(session.quantile("heaped", 0.5, guarantee=one, interval=None).value)
     ),
     "grouped median": told(
         "session.quantile(by=…)",
-        lambda session: flat(session.quantile("income", 0.5, one, by="row", interval=None)),
+        lambda session: flat(session.quantile("income", 0.5, guarantee=one, by="row", interval=None)),
         repeats // 5,
     ),
     "tied median": told(
-        "session.quantile", lambda session: float(session.quantile("age", 0.5, one, interval=None).value)
+        "session.quantile", lambda session: float(session.quantile("age", 0.5, guarantee=one, interval=None).value)
     ),
     "wide median": told(
-        "session.quantile", lambda session: float(session.quantile("wide", 0.5, one, interval=None).value)
+        "session.quantile", lambda session: float(session.quantile("wide", 0.5, guarantee=one, interval=None).value)
     ),
     "covariance": told(
         "session.covariance_matrix",
-        lambda session: float(session.covariance_matrix(["age", "thousands"], one).matrix[0, 1]),
+        lambda session: float(session.covariance_matrix(["age", "thousands"], guarantee=one).matrix[0, 1]),
         repeats // 5,
     ),
     "correlation": told(
         "session.covariance_matrix",
-        lambda session: correlated(session.covariance_matrix(["age", "thousands"], one)),
+        lambda session: correlated(session.covariance_matrix(["age", "thousands"], guarantee=one)),
         repeats // 5,
     ),
     "difference": told(
@@ -157,11 +162,15 @@ found = {
         repeats // 5,
     ),
     "histogram": told(
-        "session.histogram", lambda session: flat(session.histogram("age", one, edges=data["edges"])), repeats // 5
+        "session.histogram",
+        lambda session: flat(session.histogram("age", guarantee=one, edges=data["edges"])),
+        repeats // 5,
     ),
-    "table": told("session.table", lambda session: flat(session.table(["row", "column"], one)), repeats // 5),
+    "table": told("session.table", lambda session: flat(session.table(["row", "column"], guarantee=one)), repeats // 5),
     "answers": answers(repeats // 5),
-    "public mean": told("session.mean", lambda session: float(session.mean("age", one).value), **known),
-    "public variance": told("session.variance", lambda session: session.variance("age", one).variance, **known),
+    "public mean": told("session.mean", lambda session: float(session.mean("age", guarantee=one).value), **known),
+    "public variance": told(
+        "session.variance", lambda session: session.variance("age", guarantee=one).variance, **known
+    ),
 }
 print(json.dumps({"version": __version__, "answers": found}))

@@ -60,7 +60,7 @@ def session(data=people, *, budget=one, low=18, high=100, **facts):
 
 def mean(data=people, *, guarantee=one, **facts):
     """The mean of everybody."""
-    return session(data, **facts).mean("age", guarantee).mean
+    return session(data, **facts).mean("age", guarantee=guarantee).mean
 
 
 def missing(pattern):
@@ -70,13 +70,13 @@ def missing(pattern):
 
 def quantiles():
     """A median with an interval."""
-    assert session().quantile("age", 0.5, one, interval=0.95).value is not None
+    assert session().quantile("age", 0.5, guarantee=one, interval=0.95).value is not None
     return yes("with intervals")
 
 
 def variance():
     """A variance, with a private count behind it."""
-    assert session().variance("age", one).variance >= 0
+    assert session().variance("age", guarantee=one).variance >= 0
     return yes()
 
 
@@ -85,14 +85,14 @@ def covariance():
     rows = pyarrow.table({"a": list(range(1000)), "b": list(range(1000))})
     bounds = Bounds(0, 1000, grid=1, nulls=0)
     asked = Session(rows, Schema(columns={"a": bounds, "b": bounds}), ledger=":memory:", budget=one)
-    found = asked.covariance_matrix(["a", "b"], one)
+    found = asked.covariance_matrix(["a", "b"], guarantee=one)
     assert found.correlation_interval(j=0, k=1).high > 0.9
     return yes("with correlations and intervals")
 
 
 def distinct():
     """The number of places."""
-    assert 0 <= session().distinct("place", one).value <= 1000
+    assert 0 <= session().distinct("place", guarantee=one).value <= 1000
     return yes()
 
 
@@ -103,7 +103,7 @@ def joins():
     related = {"visits": Related(id="who", rows=2, columns={"cost": Bounds(0, 100, grid=1)})}
     schema = Schema(columns=COLUMNS, unit=unit, related=related)
     asked = Session(people, schema, ledger=":memory:", budget=one, related={"visits": visits})
-    assert abs(asked.mean("cost", one).mean - 50) < 20
+    assert abs(asked.mean("cost", guarantee=one).mean - 50) < 20
     return yes("by the id of a person")
 
 
@@ -128,24 +128,24 @@ def running():
     rows = pyarrow.table({"month": ["2026-01"] * 500})
     budget = GaussianDP(1.0)
     asked = Session(rows, Schema(columns={"month": months}), ledger=":memory:", budget=budget)
-    assert abs(asked.running_total("month", budget, period="2026-01").value - 500) < 100
+    assert abs(asked.running_total("month", guarantee=budget, period="2026-01").value - 500) < 100
     return yes("one guarantee for all periods")
 
 
 def regression():
     """Least squares with a standard error."""
     asked = session(budget=PureDP(2.0))
-    assert len(asked.regression("age", ["old"], one).bse) == 2
-    assert len(asked.logistic_regression("old", ["age"], one).bse) == 2
+    assert len(asked.regression("age", ["old"], guarantee=one).bse) == 2
+    assert len(asked.logistic_regression("old", ["age"], guarantee=one).bse) == 2
     return yes("linear and logistic, with intervals and tests")
 
 
 def number_tests():
     """Ranks, pairs, distributions, means."""
     asked = session(budget=PureDP(3.0))
-    assert 0 <= asked.rank_test("age", "place", one, bins=8).pvalue <= 1
-    assert 0 <= asked.kolmogorov_smirnov("age", "old", one, bins=8).pvalue <= 1
-    assert 0 <= asked.signed_rank("age", 50, one).pvalue <= 1
+    assert 0 <= asked.rank_test("age", "place", guarantee=one, bins=8).pvalue <= 1
+    assert 0 <= asked.kolmogorov_smirnov("age", "old", guarantee=one, bins=8).pvalue <= 1
+    assert 0 <= asked.signed_rank("age", 50, guarantee=one).pvalue <= 1
     return yes("ranks, pairs, Kolmogorov–Smirnov, means")
 
 
@@ -172,7 +172,7 @@ def models():
 def many_rows():
     """Two of each person's three rows."""
     unit = PrivacyUnit("person", contribution=Contribution(rows=2))
-    assert abs(session(unit=unit).count(one).value - 2000) < 100
+    assert abs(session(unit=unit).count(guarantee=one).value - 2000) < 100
     return yes()
 
 
@@ -181,26 +181,26 @@ def groups():
     words = pyarrow.table({"word": ["common"] * 500 + ["rare"]})
     budget = ApproxDP(1.0, 1e-6)
     asked = Session(words, Schema(columns={"word": PrivateLabels()}), ledger=":memory:", budget=budget)
-    assert asked.common_labels("word", budget).labels == ("common",)
+    assert asked.common_labels("word", guarantee=budget).labels == ("common",)
     return yes()
 
 
 def planned():
     """The error of a mean, without any data."""
     nothing = Session(None, Schema(columns=COLUMNS), ledger=":memory:", budget=one)
-    assert nothing.plan.mean("age", one, expected_rows=3000).error_95 > 0
+    assert nothing.plan.mean("age", guarantee=one, expected_rows=3000).error_95 > 0
     return yes("every release")
 
 
 def noise_interval():
     """An interval from the release itself."""
-    assert session().mean("age", one).noise_interval(0.95).contains(59.5) in (True, False)
+    assert session().mean("age", guarantee=one).noise_interval(0.95).contains(59.5) in (True, False)
     return yes("all but choices")
 
 
 def population():
     """Noise and sampling together."""
-    found = session().mean("age", one, variance=True)
+    found = session().mean("age", guarantee=one, variance=True)
     assert found.population_interval(0.95).low < found.population_interval(0.95).high
     return yes("of every answer, or refused with words")
 
@@ -209,9 +209,9 @@ def tests():
     """Fit, homogeneity and independence."""
     asked = session(budget=PureDP(3.0))
     found = [
-        asked.goodness_of_fit("old", [0.5, 0.5], one),
-        asked.homogeneity("old", "place", one),
-        asked.independence(["old", "place"], one),
+        asked.goodness_of_fit("old", [0.5, 0.5], guarantee=one),
+        asked.homogeneity("old", "place", guarantee=one),
+        asked.independence(["old", "place"], guarantee=one),
     ]
     assert all(0 <= result.pvalue <= 1 for result in found)
     return yes("three")
@@ -257,7 +257,7 @@ def awkward():
     gap = pyarrow.table({"age": [18.0, math.nan, 50.0] * 100})
     return probing.awkward(
         [
-            lambda: Session(people, Schema(columns={}), ledger=":memory:", budget=one).mean("age", one).mean,
+            lambda: Session(people, Schema(columns={}), ledger=":memory:", budget=one).mean("age", guarantee=one).mean,
             lambda: mean(low=100, high=18),
             lambda: mean(nobody),
             lambda: mean(gap),
@@ -273,8 +273,8 @@ def overspending():
     """A third release of 0.4 under a budget of 1."""
     asked = session()
     for _ in range(2):
-        asked.count(PureDP(0.4))
-    assert refused(lambda: asked.count(PureDP(0.4))) == "InsufficientBudget"
+        asked.count(epsilon=0.4)
+    assert refused(lambda: asked.count(epsilon=0.4)) == "InsufficientBudget"
     return yes()
 
 

@@ -102,8 +102,8 @@ A = TypeVar("A")
 class Session(Questions):
     """Ask questions of a data set; every answer is charged to its ledger.
 
-    The named questions are short for `ask`: ``session.mean("age", guarantee)`` asks
-    ``MeanQuestion(session.schema, "age", guarantee)``. With ``name``, a name of your choice, an answer is stored:
+    The named questions are short for `ask`: ``session.mean("age", epsilon=1.0)`` asks
+    ``MeanQuestion(session.schema, "age", epsilon=1.0)``. With ``name``, a name of your choice, an answer is stored:
     the same question under the same name returns it again and spends nothing. The ``expected_…`` arguments affect
     plans only.
 
@@ -134,9 +134,9 @@ class Session(Questions):
     >>> rows = pyarrow.table({"arm": ["A", "B"] * 500})
     >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
     >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
-    >>> session.plan.count(PureDP(0.5)).error_95 <= 6
+    >>> session.plan.count(epsilon=0.5).error_95 <= 6
     True
-    >>> abs(session.count(PureDP(0.5)).value - 1000) < 60, session.ledger.remaining()
+    >>> abs(session.count(epsilon=0.5).value - 1000) < 60, session.ledger.remaining()
     (True, PureDP(epsilon=0.5))
     """
 
@@ -302,7 +302,7 @@ class Session(Questions):
         >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
         >>> session = Session("no-such-file.csv", schema, ledger=":memory:", budget=PureDP(1.0))
         >>> people = Scenario(rows=2000, columns={"age": ExpectedNumbers(mean=41.0, spread=12.0)})
-        >>> rehearsed = session.rehearsing(people, repeats=100).mean("age", PureDP(0.5))
+        >>> rehearsed = session.rehearsing(people, repeats=100).mean("age", epsilon=0.5)
         >>> 0.1 < rehearsed.error < 0.5
         True
         """
@@ -323,7 +323,7 @@ class Session(Questions):
 
         Another question is refused: its sensitivity would not be that of the rows that are read here.
         """
-        requirements.instance("question", question, Question, 'MeanQuestion(session.schema, "age", PureDP(1.0))')
+        requirements.instance("question", question, Question, 'MeanQuestion(session.schema, "age", epsilon=1.0)')
         own, asked = self.schema, question.schema
         if asked is own or (type(asked) is Schema and asked == own):
             return self
@@ -409,7 +409,7 @@ class Session(Questions):
         >>> rows = pyarrow.table({"arm": ["A", "B"] * 5000})
         >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
         >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(1.0))
-        >>> sampled = session.omitting(PoissonSample(0.5)).count(PureDP(0.5))
+        >>> sampled = session.omitting(PoissonSample(0.5)).count(epsilon=0.5)
         >>> abs(sampled.value - 5000) < 400, round(sampled.guarantee.epsilon, 6), round(sampled.mechanism.scale, 4)
         (True, 0.5, 1.2022)
         """
@@ -434,10 +434,10 @@ class Session(Questions):
         >>> rows = pyarrow.table({"city": ["Oslo"] * 600 + ["Bergen"] * 400 + ["a hamlet"]})
         >>> schema = Schema(columns={"city": PrivateLabels()})
         >>> session = Session(rows, schema, ledger=":memory:", budget=ApproxDP(2.0, 1e-6))
-        >>> found = session.common_labels("city", ApproxDP(1.0, 5e-7))
+        >>> found = session.common_labels("city", epsilon=1.0, delta=5e-7)
         >>> found.labels, found.size_shown()
         (('Bergen', 'Oslo'), 17)
-        >>> counts = session.declaring(city=found.categories()).count(ApproxDP(1.0, 5e-7), by="city")
+        >>> counts = session.declaring(city=found.categories()).count(epsilon=1.0, delta=5e-7, by="city")
         >>> bool(abs(counts.value[1] - 600) < 60)
         True
         """

@@ -453,10 +453,10 @@ def session_case() -> Case:
     share = PureDP(0.25)
 
     asked: list[MeasuredQuestion[Any]] = [
-        CountQuestion(UNIT_SCHEMA, share),
-        SumQuestion(UNIT_SCHEMA, "spend", share),
-        TableQuestion(UNIT_SCHEMA, "arm", share),
-        QuantileQuestion(UNIT_SCHEMA, "spend", 0.5, share),
+        CountQuestion(UNIT_SCHEMA, guarantee=share),
+        SumQuestion(UNIT_SCHEMA, "spend", guarantee=share),
+        TableQuestion(UNIT_SCHEMA, "arm", guarantee=share),
+        QuantileQuestion(UNIT_SCHEMA, "spend", 0.5, guarantee=share),
     ]
 
     def draw(table: dict[str, list[Any]]) -> Draw:

@@ -269,7 +269,7 @@ def _foreign() -> Iterator[Compared]:
     condition = "x >= 1"
     with scripted(Script()) as script:
         for ask in (session, session.where(condition)):  # what a session keeps for its own questions is there now
-            ask.sum("y", PureDP(1.0))
+            ask.sum("y", epsilon=1.0)
         spent, drawn = session.ledger.spent(), len(script.draws)
         for where, name, other in _changed_schemas(schema):
             for one in (other, _narrower(other, condition)):
@@ -544,9 +544,9 @@ def _truth(
         session = Session(source, schema, ledger=":memory:", budget=PureDP(9.0), **options, **given)
         try:
             if others:
-                session.sum("visits", PureDP(1.0), name="r")
+                session.sum("visits", epsilon=1.0, name="r")
             else:
-                session.count(PureDP(1.0), name="r")
+                session.count(epsilon=1.0, name="r")
         except DiscreetError:
             if session.ledger.spent() == PureDP(0.0):
                 return None

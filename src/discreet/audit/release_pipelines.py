@@ -526,16 +526,16 @@ def growing_pipelines() -> Iterator[Pipeline]:
     one = Schema(columns=COLUMNS, unit=_ONE_EACH)
 
     def total(session: Session, wave: int, spent: Guarantee) -> Any:
-        return session.running_total("arm", spent, period=_PERIODS[wave])
+        return session.running_total("arm", guarantee=spent, period=_PERIODS[wave])
 
     def total_of_y(session: Session, wave: int, spent: Guarantee) -> Any:
-        return session.running_total("arm", spent, period=_PERIODS[wave], column="y")
+        return session.running_total("arm", guarantee=spent, period=_PERIODS[wave], column="y")
 
     def count(session: Session, wave: int, spent: Guarantee) -> Any:
-        return session.count(spent.split(3)[wave], by="arm", name=f"r{wave}")
+        return session.count(guarantee=spent.split(3)[wave], by="arm", name=f"r{wave}")
 
     def quantile(session: Session, wave: int, spent: Guarantee) -> Any:
-        return session.quantile("x", 0.5, spent.split(3)[wave], name=f"r{wave}")
+        return session.quantile("x", 0.5, guarantee=spent.split(3)[wave], name=f"r{wave}")
 
     asked: dict[str, tuple[Ask, Schema, Guarantee]] = {
         "running_total": (total, PEOPLE, gaussian),
@@ -580,10 +580,10 @@ def _joining(schema: Schema, over: str, spent: Guarantee) -> Callable[[Sequence[
             seen = arrow_table(some, {"who": "int64", "month": "string"})
             session = Session(people, schema, ledger=ledger, related={"visits": seen})
             try:
-                session.plan.running_total(over, spent, period=_PERIODS[wave])
+                session.plan.running_total(over, guarantee=spent, period=_PERIODS[wave])
             except DiscreetError:  # what can move later is refused before anything is read, which is as good
                 return "refused"
-            found.append(session.running_total(over, spent, period=_PERIODS[wave]))
+            found.append(session.running_total(over, guarantee=spent, period=_PERIODS[wave]))
         return found
 
     return run

@@ -107,12 +107,14 @@ def _clusters(rows: World) -> Iterator[Pipeline]:
     """Means, and medians among public positions."""
 
     def means(session: Session, spent: Guarantee) -> Any:
-        model: Any = session.clusters(["x", "y"], 2, spent, iterations=2, name="r")
+        model: Any = session.clusters(["x", "y"], 2, guarantee=spent, iterations=2, name="r")
         return [model.cluster_centers_, model.counts_]
 
     def medians(session: Session, spent: Guarantee) -> Any:
         corners = [[0.0, 0.0], [2.0, 1.0], [2.0, -1.0]]
-        return session.clusters(["x", "y"], 1, spent, universe=corners, iterations=2, name="r").cluster_centers_
+        return session.clusters(
+            ["x", "y"], 1, guarantee=spent, universe=corners, iterations=2, name="r"
+        ).cluster_centers_
 
     yield _asked("clusters, one row", means, ROWS, rows)
     yield _asked("clusters among positions, one row", medians, ROWS, rows, tight=False, all_paths=True, quick=False)
@@ -126,7 +128,7 @@ def _groups(rows: World, people: World) -> Iterator[Pipeline]:
             facts = Schema(columns={"arm": PrivateLabels()}, unit=unit)
 
             def ask(session: Session, spent: Guarantee, method: str = method) -> Any:
-                return session.common_labels("arm", spent, method=method, name="r")
+                return session.common_labels("arm", guarantee=spent, method=method, name="r")
 
             asked = _asked(f"groups, {method}, one {name}", ask, facts, world, spent, tight=name == "row")
             yield replace(asked, covers=("Session.common_labels", rule))
@@ -136,10 +138,12 @@ def _running_totals(rows: World, people: World) -> Iterator[Pipeline]:
     """Sequences of three releases, in which the arms stand for periods: all of them cost the guarantee once."""
 
     def counts(session: Session, spent: Guarantee) -> Any:
-        return [session.running_total("arm", spent, period=arm) for arm in ("A", "B", "C")]
+        return [session.running_total("arm", guarantee=spent, period=arm) for arm in ("A", "B", "C")]
 
     def sums(session: Session, spent: Guarantee) -> Any:
-        return [session.running_total("arm", spent, period=arm, column="y", name=arm) for arm in ("A", "B", "C")]
+        return [
+            session.running_total("arm", guarantee=spent, period=arm, column="y", name=arm) for arm in ("A", "B", "C")
+        ]
 
     for spent in (GaussianDP(1.0), ZeroConcentratedDP(0.5)):
         kind = type(spent).__name__
@@ -156,8 +160,8 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
     replaced = Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=3)
     world = row_world(RECORDS, most=3, neighbours=Neighbours.REPLACE_ONE)
     asked: dict[str, Ask] = {
-        "parts": lambda s, g: s.regression("y", ["x", "a"], g, name="r"),
-        "boxes": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], g, name="r"),
+        "parts": lambda s, g: s.regression("y", ["x", "a"], guarantee=g, name="r"),
+        "boxes": lambda s, g: s.regression("y", ["x", "a", "b", "c", "arm"], guarantee=g, name="r"),
     }
     for name, ask in asked.items():
         yield _asked(f"regression, {name}, one row", ask, Schema(columns=columns), rows, tight=name == "boxes")
@@ -168,7 +172,7 @@ def _regressions(rows: World, people: World) -> Iterator[Pipeline]:
             yield _asked(f"regression, {name}, a row replaced, {kind}", ask, replaced, world, spent, tight=False)
 
     def smaller(session: Session, guarantee: Guarantee) -> Any:
-        return session.regression("y", ["x", "a"], guarantee, models=["x", "a"], name="r")
+        return session.regression("y", ["x", "a"], guarantee=guarantee, models=["x", "a"], name="r")
 
     yield _asked("regression, smaller models, a row replaced", smaller, replaced, world, tight=False)
 
@@ -188,10 +192,10 @@ def _several(people: World) -> Pipeline:
     def ask(session: Session, whole: Guarantee) -> Any:
         shares = whole.split(4)
         return [
-            session.count(shares[0], name="count"),
-            session.sum("y", shares[1], by="arm", name="sum"),
-            session.quantile("x", 0.5, shares[2], name="quantile"),
-            session.table(["arm"], shares[3], name="table"),
+            session.count(guarantee=shares[0], name="count"),
+            session.sum("y", guarantee=shares[1], by="arm", name="sum"),
+            session.quantile("x", 0.5, guarantee=shares[2], name="quantile"),
+            session.table(["arm"], guarantee=shares[3], name="table"),
         ]
 
     asked = _asked("four questions, one person", ask, PEOPLE, people, tight=False, quick=False)
@@ -209,9 +213,9 @@ def _omitting() -> Iterator[Pipeline]:
         "suppressed by far": OutlierSuppression(0.3, 0.45, wide, columns=("x",)),
     }
     asked: dict[str, Ask] = {
-        "count": lambda s, g: s.count(g, name="r"),
-        "sum": lambda s, g: s.sum("x", g, name="r"),
-        "mode": lambda s, g: s.mode("arm", g, name="r"),
+        "count": lambda s, g: s.count(guarantee=g, name="r"),
+        "sum": lambda s, g: s.sum("x", guarantee=g, name="r"),
+        "mode": lambda s, g: s.mode("arm", guarantee=g, name="r"),
     }
     for (how, step), (name, ask) in product(steps.items(), asked.items()):
         behind = lambda s, g, step=step, ask=ask: ask(s.omitting(step), g)  # noqa: E731
@@ -226,7 +230,7 @@ def _two_samples() -> Pipeline:
 
     def ask(session: Session, whole: Guarantee) -> Any:
         sampled = session.omitting(PoissonSample(0.3))
-        return [sampled.count(one, name=f"r{place}") for place, one in enumerate(whole.split(2))]
+        return [sampled.count(guarantee=one, name=f"r{place}") for place, one in enumerate(whole.split(2))]
 
     made = _asked("count, sampled twice", ask, ROWS, row_world(RECORDS[:2], most=1), tight=False, omits=2)
     return replace(made, covers=("Session.omitting", "PoissonSample"))
@@ -555,10 +559,10 @@ _TRANSFORMED = {
 }
 _WHERE = Formula("x >= 1 and arm != 'B' or y is missing")
 _ASKED_OF_FORMULAS: dict[str, Ask] = {
-    "usable_values": lambda s, g: s.usable_values(g, columns=["x", "arm", "gap"], name="r"),
-    "count": lambda s, g: s.count(g, name="r"),
-    "mean": lambda s, g: s.mean("gap", g, name="r"),
-    "table": lambda s, g: s.table(["band", "half"], g, name="r"),
+    "usable_values": lambda s, g: s.usable_values(guarantee=g, columns=["x", "arm", "gap"], name="r"),
+    "count": lambda s, g: s.count(guarantee=g, name="r"),
+    "mean": lambda s, g: s.mean("gap", guarantee=g, name="r"),
+    "table": lambda s, g: s.table(["band", "half"], guarantee=g, name="r"),
 }
 
 
@@ -604,8 +608,8 @@ _PEOPLE_OF_TWO = [
 ]
 """Everybody's rows in both tables: beyond limits, in one of them alone, and with nothing that a filter keeps."""
 _ASKED_OF_TWO: dict[str, Ask] = {
-    "count": lambda s, g: s.count(g, by="arm", name="r"),
-    "sum": lambda s, g: s.sum("cost", g, name="r"),
+    "count": lambda s, g: s.count(guarantee=g, by="arm", name="r"),
+    "sum": lambda s, g: s.sum("cost", guarantee=g, name="r"),
 }
 
 
@@ -661,18 +665,18 @@ def profile_pipelines() -> Iterator[Pipeline]:
 
 def _mean(session: Session, spent: Guarantee) -> Any:
     """Bounds for half of the budget, and a mean with them for the other half."""
-    return session.mean("x", spent.split(2)[0], name="r").measured
+    return session.mean("x", guarantee=spent.split(2)[0], name="r").measured
 
 
 def _count(session: Session, spent: Guarantee) -> Any:
     """How many rows people have for half of the budget, and a count with the limit that follows for the other half."""
-    return session.count(spent.split(2)[0], name="r").measured
+    return session.count(guarantee=spent.split(2)[0], name="r").measured
 
 
 def _profile(session: Session, spent: Guarantee) -> Any:
     """Few columns, so that the first draw of several weighs most."""
-    return session.profile(spent, columns=["x", "arm"], name="r")
+    return session.profile(guarantee=spent, columns=["x", "arm"], name="r")
 
 
 def _distinct_units(session: Session, spent: Guarantee) -> Any:
-    return session.distinct("person", spent, name="r")
+    return session.distinct("person", guarantee=spent, name="r")

@@ -378,7 +378,10 @@ def _noise_rules() -> Iterator[Compared]:
         yield f"a guarantee of {kind.__name__} at δ {delta}", refused(stated)
     for budget, within in ((ApproxDP(1.0, 0.0), True), (ApproxDP(0.9, 0.0), False), (ApproxDP(0.9, 0.1), True)):
         yield f"noise within {budget}", one.profile(parts).within(budget) == within
-        yield f"normal noise within {budget}", Gaussian(9.0).profile(parts).within(budget) == (budget.delta > 0)
+        yield (
+            f"normal noise within {budget}",
+            Gaussian(9.0).profile(parts).within(budget) == (budget.delta > 0),
+        )
     rule = GaussianThreshold(scale=2.0, threshold=10.0)
     yield "groups of nobody", rule.shown(np.zeros(0, dtype=np.int64)).size == 0
     bar, grid = rule._bar()
@@ -473,15 +476,15 @@ def _schemas() -> Iterator[Schema]:
 
 
 def _questions(schema: Schema) -> Iterator[tuple[str, Any]]:
-    yield "count", CountQuestion(schema, _ONE)
-    yield "count by arm", CountQuestion(schema, _ONE, by="arm")
-    yield "sum", SumQuestion(schema, "x", _ONE)
-    yield "sum by arm", SumQuestion(schema, "x", _ONE, by="arm")
-    yield "mean", MeanQuestion(schema, "x", _ONE)
-    yield "mean by arm", MeanQuestion(schema, "x", _ONE, by="arm")
-    yield "mean with spread", MeanQuestion(schema, "x", _ONE, variance=True)
-    yield "variance by arm", VarianceQuestion(schema, "x", _ONE, by="arm")
-    yield "proportion", ProportionQuestion(schema, "arm", "b", _ONE)
+    yield "count", CountQuestion(schema, guarantee=_ONE)
+    yield "count by arm", CountQuestion(schema, guarantee=_ONE, by="arm")
+    yield "sum", SumQuestion(schema, "x", guarantee=_ONE)
+    yield "sum by arm", SumQuestion(schema, "x", guarantee=_ONE, by="arm")
+    yield "mean", MeanQuestion(schema, "x", guarantee=_ONE)
+    yield "mean by arm", MeanQuestion(schema, "x", guarantee=_ONE, by="arm")
+    yield "mean with spread", MeanQuestion(schema, "x", guarantee=_ONE, variance=True)
+    yield "variance by arm", VarianceQuestion(schema, "x", guarantee=_ONE, by="arm")
+    yield "proportion", ProportionQuestion(schema, "arm", "b", guarantee=_ONE)
 
 
 def _units(limits: Contribution | None, cells: int) -> list[tuple[Row, ...]]:
@@ -546,7 +549,7 @@ def _moved(name: str, schema: Schema, question: Any) -> Iterator[Compared]:
 def _merged_ranks() -> Iterator[Compared]:
     """In a domain of 2²⁴ points ten become one: a value belongs to the nearest, halves up."""
     wide = Schema(columns={"x": Bounds(0, 2**24, grid=1)})
-    ranks: Any = QuantileQuestion(wide, "x", 0.5, _ONE).measurement.from_histograms
+    ranks: Any = QuantileQuestion(wide, "x", 0.5, guarantee=_ONE).measurement.from_histograms
 
     def told(step: int) -> list[Any]:
         return np.asarray(ranks([(np.array([step]), np.array([1]))])).tolist()  # type: ignore[no-any-return]
@@ -578,15 +581,18 @@ def _sizes() -> Iterator[Compared]:
         ):
             size = 4 if neighbours is Neighbours.REPLACE_ONE else None
             schema = Schema(columns={"x": first, "y": second}, neighbours=neighbours, unit=unit, size=size)
-            public = CountQuestion(schema, _ONE).public_size("x", "y")
+            public = CountQuestion(schema, guarantee=_ONE).public_size("x", "y")
             fixed = neighbours is Neighbours.REPLACE_ONE and unit.column is None and first is whole and second is whole
             yield "a public number of rows", public == (4 if fixed else None)
     schema = Schema(columns={"x": whole, "y": whole, "arm": Categories(["a", "b"]), "z": Bounds(0, 1, grid=0.1)})
     for column, by, kind in (("x", (), Geometric), ("z", (), Laplace), ("x", "arm", Geometric), ("z", "arm", Laplace)):
-        mechanism = SumQuestion(schema, column, _ONE, by=by).measurement.mechanism
+        mechanism = SumQuestion(schema, column, guarantee=_ONE, by=by).measurement.mechanism
         yield f"noise on sums of {column} by {by}", isinstance(mechanism, kind)
     concentrated = ZeroConcentratedDP(0.5)
-    for question in (CountQuestion(schema, concentrated), SumQuestion(schema, "x", concentrated, by="arm")):
+    for question in (
+        CountQuestion(schema, guarantee=concentrated),
+        SumQuestion(schema, "x", guarantee=concentrated, by="arm"),
+    ):
         yield "whole noise under ρ", isinstance(question.measurement.mechanism, DiscreteGaussian)
     for one in _schemas():
         fixed = one.neighbours is Neighbours.REPLACE_ONE and one.unit.column is None and not _may_drop(one)
@@ -595,29 +601,32 @@ def _sizes() -> Iterator[Compared]:
             yield f"what is public about the {name}", public or "n" not in question.measurement.public
     names = [f"c{place}" for place in range(6)]
     six = Schema(columns={name: Bounds(-1, 2, grid=0.5) for name in names})
-    mean = MeanQuestion(six, "c0", _ONE, variance=True).measurement
+    mean = MeanQuestion(six, "c0", guarantee=_ONE, variance=True).measurement
     powers = {product: [3 ** len(product) + 1] for product in mean.products}  # steps of 3 and 1
     above = {product: [5 ** len(product) + 3 ** len(product)] for product in mean.products}  # counted from the lowest
     parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]
     yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc,arg-type]
     for guarantee, wanted in ((_ONE, CovarianceMoments), (GaussianDP(1.0), MeansAndCovariances)):
-        five = CovarianceMatrixQuestion(six, names[:5], guarantee).measurement.statistic
+        five = CovarianceMatrixQuestion(six, names[:5], guarantee=guarantee).measurement.statistic
         yield f"what measures five columns at {guarantee}", isinstance(five, wanted)
     for one in _schemas():
         fixed = one.neighbours is Neighbours.REPLACE_ONE and one.unit.column is None and not _may_drop(one)
-        pair = CovarianceMatrixQuestion(one, ("x", "y"), _ONE).measurement.public
+        pair = CovarianceMatrixQuestion(one, ("x", "y"), guarantee=_ONE).measurement.public
         yield "what is public about a covariance", dict(pair) == ({"n": one.size} if fixed else {})
     yield from _merged_ranks()
-    yield from _six_columns(CovarianceMatrixQuestion(six, names, _ONE).measurement)
+    yield from _six_columns(CovarianceMatrixQuestion(six, names, guarantee=_ONE).measurement)
     labels = [f"l{place}" for place in range(100)]
     limits = PrivacyUnit("who", Contribution(groups=70, rows=1))
     wide = Schema(columns={"x": whole, "arm": Categories(labels)}, unit=limits)
-    many = SumQuestion(wide, "x", _ONE, by="arm").measurement
+    many = SumQuestion(wide, "x", guarantee=_ONE, by="arm").measurement
     yield "noise on sums in more groups than moves are kept of", isinstance(many.mechanism, Laplace)
-    yield "two columns", CovarianceMatrixQuestion(schema, ("x", "y"), _ONE).measurement.sensitivity.l1 is not None
-    yield "a label that is none", refused(lambda: ProportionQuestion(schema, "arm", "z", _ONE).measurement)
+    yield (
+        "two columns",
+        CovarianceMatrixQuestion(schema, ("x", "y"), guarantee=_ONE).measurement.sensitivity.l1 is not None,
+    )
+    yield "a label that is none", refused(lambda: ProportionQuestion(schema, "arm", "z", guarantee=_ONE).measurement)
     yield (
         "shares by their own column",
-        refused(lambda: ProportionQuestion(schema, "arm", "a", _ONE, by="arm").measurement),
+        refused(lambda: ProportionQuestion(schema, "arm", "a", guarantee=_ONE, by="arm").measurement),
     )
-    yield "a sum of labels", refused(lambda: SumQuestion(schema, "arm", _ONE).measurement)
+    yield "a sum of labels", refused(lambda: SumQuestion(schema, "arm", guarantee=_ONE).measurement)

@@ -673,8 +673,8 @@ def world_questions(world: GeneratedWorld) -> dict[str, Ask]:
         asked |= _of_units(world)
     if limits is None or limits.total == 1:
         asked |= {
-            "goodness of fit": lambda s, g, r: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], g, name=r),
-            "independence": lambda s, g, r: s.independence(["arm", "half"], g, name=r),
+            "goodness of fit": lambda s, g, r: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], guarantee=g, name=r),
+            "independence": lambda s, g, r: s.independence(["arm", "half"], guarantee=g, name=r),
         }
     return {name: ask for place, (name, ask) in enumerate(asked.items()) if name in _ALWAYS or place % 2 == world.asks}
 
@@ -686,34 +686,36 @@ def _additive(world: GeneratedWorld) -> dict[str, Ask]:
     low, high = (world.schema.bounds("x").low, world.schema.bounds("x").high)
     edges = [low, (low + high) / 2, high]
     return {
-        "count": lambda s, g, r: s.count(g, name=r),
-        "count by arm": lambda s, g, r: s.count(g, by="arm", name=r),
-        "sum of x": lambda s, g, r: s.sum("x", g, name=r),
-        "sum of y": lambda s, g, r: s.sum("y", g, name=r),
-        "sum of x by arm": lambda s, g, r: s.sum("x", g, by="arm", name=r),
-        "sum of y by arm": lambda s, g, r: s.sum("y", g, by="arm", name=r),
-        "sum of x by arm and half": lambda s, g, r: s.sum("x", g, by=["arm", "half"], name=r),
-        "mean of x": lambda s, g, r: s.mean("x", g, name=r),
-        "mean of x with spread": lambda s, g, r: s.mean("x", g, variance=True, name=r),
-        "mean of x by arm": lambda s, g, r: s.mean("x", g, by="arm", name=r),
-        "mean of y by half": lambda s, g, r: s.mean("y", g, by="half", name=r),
-        "mean of y by arm with spread": lambda s, g, r: s.mean("y", g, by="arm", variance=True, name=r),
-        "proportion of arm": lambda s, g, r: s.proportion("arm", "A", g, name=r),
-        "proportion of arm by half": lambda s, g, r: s.proportion("arm", "A", g, by="half", name=r),
-        "variance of y": lambda s, g, r: s.variance("y", g, name=r),
-        "variance of x by arm": lambda s, g, r: s.variance("x", g, by="arm", name=r),
-        "covariance matrix": lambda s, g, r: s.covariance_matrix(["x", "y"], g, name=r),
-        "histogram of x": lambda s, g, r: s.histogram("x", g, edges=edges, name=r),
-        "table of arm and half": lambda s, g, r: s.table(["arm", "half"], g, name=r),
+        "count": lambda s, g, r: s.count(guarantee=g, name=r),
+        "count by arm": lambda s, g, r: s.count(guarantee=g, by="arm", name=r),
+        "sum of x": lambda s, g, r: s.sum("x", guarantee=g, name=r),
+        "sum of y": lambda s, g, r: s.sum("y", guarantee=g, name=r),
+        "sum of x by arm": lambda s, g, r: s.sum("x", guarantee=g, by="arm", name=r),
+        "sum of y by arm": lambda s, g, r: s.sum("y", guarantee=g, by="arm", name=r),
+        "sum of x by arm and half": lambda s, g, r: s.sum("x", guarantee=g, by=["arm", "half"], name=r),
+        "mean of x": lambda s, g, r: s.mean("x", guarantee=g, name=r),
+        "mean of x with spread": lambda s, g, r: s.mean("x", guarantee=g, variance=True, name=r),
+        "mean of x by arm": lambda s, g, r: s.mean("x", guarantee=g, by="arm", name=r),
+        "mean of y by half": lambda s, g, r: s.mean("y", guarantee=g, by="half", name=r),
+        "mean of y by arm with spread": lambda s, g, r: s.mean("y", guarantee=g, by="arm", variance=True, name=r),
+        "proportion of arm": lambda s, g, r: s.proportion("arm", "A", guarantee=g, name=r),
+        "proportion of arm by half": lambda s, g, r: s.proportion("arm", "A", guarantee=g, by="half", name=r),
+        "variance of y": lambda s, g, r: s.variance("y", guarantee=g, name=r),
+        "variance of x by arm": lambda s, g, r: s.variance("x", guarantee=g, by="arm", name=r),
+        "covariance matrix": lambda s, g, r: s.covariance_matrix(["x", "y"], guarantee=g, name=r),
+        "histogram of x": lambda s, g, r: s.histogram("x", guarantee=g, edges=edges, name=r),
+        "table of arm and half": lambda s, g, r: s.table(["arm", "half"], guarantee=g, name=r),
     }
 
 
 def _choices(world: GeneratedWorld) -> dict[str, Ask]:
-    asked: dict[str, Ask] = {"mode of arm": lambda s, g, r: s.mode("arm", g, name=r)}
+    asked: dict[str, Ask] = {"mode of arm": lambda s, g, r: s.mode("arm", guarantee=g, name=r)}
     return asked | {
-        "median of x": lambda s, g, r: s.quantile("x", 0.5, g, name=r),
-        "tenth of x by arm": lambda s, g, r: s.quantile("x", 0.1, g, by="arm", name=r),
-        "quantiles of y, recursive": lambda s, g, r: s.quantile("y", [0.2, 0.5, 0.8], g, recursive=True, name=r),
+        "median of x": lambda s, g, r: s.quantile("x", 0.5, guarantee=g, name=r),
+        "tenth of x by arm": lambda s, g, r: s.quantile("x", 0.1, guarantee=g, by="arm", name=r),
+        "quantiles of y, recursive": lambda s, g, r: s.quantile(
+            "y", [0.2, 0.5, 0.8], guarantee=g, recursive=True, name=r
+        ),
     }
 
 
@@ -721,14 +723,14 @@ def _of_units(world: GeneratedWorld) -> dict[str, Ask]:
     """Features of units in place of rows, and limits for one question alone."""
     one = Contribution(total=1)
     return {
-        "sum of units": lambda s, g, r: s.per_unit().sum("total", g, name=r),
-        "sum of units by arm": lambda s, g, r: s.per_unit().sum("total", g, by="arm", name=r),
-        "mean of units": lambda s, g, r: s.per_unit().mean("total", g, name=r),
-        "tenth of units": lambda s, g, r: s.per_unit().quantile("total", 0.1, g, name=r),
-        "tenth of units by arm": lambda s, g, r: s.per_unit().quantile("total", 0.1, g, by="arm", name=r),
-        "table of units": lambda s, g, r: s.per_unit().table(["arm", "last"], g, name=r),
-        "mean of means": lambda s, g, r: s.per_unit().mean("mean", g, by="last", variance=True, name=r),
-        "count by arm, one row each": lambda s, g, r: s.count(g, by="arm", contribution=one, name=r),
+        "sum of units": lambda s, g, r: s.per_unit().sum("total", guarantee=g, name=r),
+        "sum of units by arm": lambda s, g, r: s.per_unit().sum("total", guarantee=g, by="arm", name=r),
+        "mean of units": lambda s, g, r: s.per_unit().mean("total", guarantee=g, name=r),
+        "tenth of units": lambda s, g, r: s.per_unit().quantile("total", 0.1, guarantee=g, name=r),
+        "tenth of units by arm": lambda s, g, r: s.per_unit().quantile("total", 0.1, guarantee=g, by="arm", name=r),
+        "table of units": lambda s, g, r: s.per_unit().table(["arm", "last"], guarantee=g, name=r),
+        "mean of means": lambda s, g, r: s.per_unit().mean("mean", guarantee=g, by="last", variance=True, name=r),
+        "count by arm, one row each": lambda s, g, r: s.count(guarantee=g, by="arm", contribution=one, name=r),
     }
 
 
@@ -789,7 +791,7 @@ def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, fir
         told = shown(ask(session, guarantee, "count"))
         if json.dumps(told, sort_keys=True) != json.dumps(json.loads(first.told)[0], sort_keys=True):
             findings.append("asking again gave another answer")
-        session.sum("x", guarantee, name="count")
+        session.sum("x", guarantee=guarantee, name="count")
         findings.append("another question got the answer of a request")
     except InvalidParameter:
         pass
@@ -807,7 +809,7 @@ def _refusal_findings(world: GeneratedWorld, folder: Path) -> Iterator[str]:
         session = _session(world, world.refused or (), folder)
         nothing = session.ledger.spent()
         try:
-            session.count(world.guarantee, by="arm")
+            session.count(guarantee=world.guarantee, by="arm")
             yield "the schema refuses this row, and the session answered"
         except SourceError:
             pass

@@ -279,11 +279,11 @@ def _no_labels() -> Iterator[None]:
 
 
 _AFTERWARDS: dict[str, Callable[[Session], Any]] = {
-    "more than is left": lambda s: s.count(ApproxDP(5000.0, 0.01)),
-    "a request of another question": lambda s: s.sum("y", PureDP(1.0), name="r sum"),
-    "a column that is not there": lambda s: s.sum("nothing", PureDP(1.0)),
-    "a label that is not there": lambda s: s.proportion("arm", "Q", PureDP(1.0)),
-    "a column that the data lacks": lambda s: s.declaring(z=Bounds(0, 1, grid=1)).sum("z", PureDP(1.0)),
+    "more than is left": lambda s: s.count(epsilon=5000.0, delta=0.01),
+    "a request of another question": lambda s: s.sum("y", epsilon=1.0, name="r sum"),
+    "a column that is not there": lambda s: s.sum("nothing", epsilon=1.0),
+    "a label that is not there": lambda s: s.proportion("arm", "Q", epsilon=1.0),
+    "a column that the data lacks": lambda s: s.declaring(z=Bounds(0, 1, grid=1)).sum("z", epsilon=1.0),
     "types": lambda s: s.dataset.types(),
     "dataset": lambda s: repr(s.dataset),
     "names": lambda s: s.source_names(),
@@ -400,11 +400,11 @@ def _odd_told(source: Any, **options: Any) -> Texts:
         session = Session(source, schema, ledger=":memory:", budget=_ENOUGH, **options)
         calls: dict[str, Callable[[], Any]] = {
             "required": lambda: session.require(*_NAMES[:4]),
-            "number": lambda: session.sum(_NAMES[0], PureDP(1.0), name="number"),
-            "date": lambda: session.sum(_NAMES[1], PureDP(1.0), name="date"),
-            "label": lambda: session.mode(_NAMES[2], PureDP(1.0), name="label"),
-            "groups": lambda: session.common_labels(_NAMES[3], ApproxDP(1.0, 1e-6), name="groups"),
-            "profile": lambda: session.profile(PureDP(1.0), columns=_NAMES[:1], name="profile"),
+            "number": lambda: session.sum(_NAMES[0], epsilon=1.0, name="number"),
+            "date": lambda: session.sum(_NAMES[1], epsilon=1.0, name="date"),
+            "label": lambda: session.mode(_NAMES[2], epsilon=1.0, name="label"),
+            "groups": lambda: session.common_labels(_NAMES[3], epsilon=1.0, delta=1e-6, name="groups"),
+            "profile": lambda: session.profile(epsilon=1.0, columns=_NAMES[:1], name="profile"),
             "ledger": lambda: session.ledger.statement().to_dict(),
         }
         found = {name: _shown(_or_refusal(call)) for name, call in calls.items()}

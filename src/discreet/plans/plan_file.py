@@ -291,9 +291,9 @@ def first_look(schema: Schema, guarantee: Guarantee, questions: Sequence[Questio
     limited = schema.unit.column is not None and schema.unit.contribution is not None
     parts = guarantee.split(2) if limited and names else [guarantee]
     if names:
-        looks["usable_values"] = UsableValuesQuestion(schema, parts[0], columns=names)
+        looks["usable_values"] = UsableValuesQuestion(schema, guarantee=parts[0], columns=names)
     if limited:
-        looks["dropped_rows"] = DroppedRowsQuestion(schema, parts[-1])
+        looks["dropped_rows"] = DroppedRowsQuestion(schema, guarantee=parts[-1])
     return looks
 
 

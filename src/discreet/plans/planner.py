@@ -21,9 +21,9 @@ class Planner(Questions):
 
     Examples
     --------
-    >>> from discreet import Bounds, PureDP, Schema
+    >>> from discreet import Bounds, Schema
     >>> planner = Planner(Schema(columns={"age": Bounds(0, 120, grid=1)}))
-    >>> planner.mean("age", PureDP(1.0), expected_rows=10_000).read
+    >>> planner.mean("age", epsilon=1.0, expected_rows=10_000).read
     'the mean'
     """
 

@@ -435,7 +435,7 @@ def plan_profile(
     if isinstance(guarantee, ApproxDP) and guarantee.delta > 0:
         rest, kept = divided(guarantee, [1 - _LABELS, _LABELS])
         labels = ApproxDP(**kept.parameters())
-    question = ProfileQuestion(known, rest, columns=names, proportion=proportion, order=order)
+    question = ProfileQuestion(known, guarantee=rest, columns=names, proportion=proportion, order=order)
     written = Dialect(**{name: dialect[name] for name in DIALECT if name in dialect}).declared()
     return ProfilePlan(
         session=session,
@@ -481,7 +481,7 @@ def _common_labels(planned: ProfilePlan, profile: ProfileRelease) -> dict[str, R
     session = Session(planned.source, schema, ledger=planned.session.ledger, **planned.options)
     limits = None if unit.column is None else Contribution(total=1)
     parts = zip(names, planned.labels.split(len(names)), strict=True)
-    asked = [GroupsQuestion(schema, name, part, contribution=limits) for name, part in parts]
+    asked = [GroupsQuestion(schema, name, guarantee=part, contribution=limits) for name, part in parts]
     return {one.column: session.ask(one, _request(one)) for one in asked}
 
 

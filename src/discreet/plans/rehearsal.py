@@ -180,7 +180,7 @@ class Scenario:
         >>> from discreet import PureDP, Session
         >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
         >>> data = pyarrow.table({"arm": ["A"] * 750 + ["B"] * 250})
-        >>> earlier = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).table("arm", PureDP(1.0))
+        >>> earlier = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).table("arm", epsilon=1.0)
         >>> [round(share, 1) for share in Scenario.like(5000, arm=earlier).columns["arm"].shares]
         [0.8, 0.2]
         """
@@ -378,7 +378,7 @@ def _rehearsable(schema: Schema) -> Schema:
 
 
 class Rehearsing(Planner):
-    """Answers every question of a session by rehearsing it: ``rehearsing.mean("age", PureDP(1.0))``.
+    """Answers every question of a session by rehearsing it: ``rehearsing.mean("age", epsilon=1.0)``.
 
     Parameters
     ----------

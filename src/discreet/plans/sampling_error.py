@@ -58,10 +58,10 @@ def sampling_error(question: Any, *, rows: int | None = None, level: float = 0.9
 
     Examples
     --------
-    >>> from discreet import Bounds, PureDP, Schema
+    >>> from discreet import Bounds, Schema
     >>> from discreet.questions.mean import MeanQuestion
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
-    >>> round(sampling_error(MeanQuestion(schema, "age", PureDP(1.0), expected_rows=10_000)), 3)
+    >>> round(sampling_error(MeanQuestion(schema, "age", epsilon=1.0, expected_rows=10_000)), 3)
     0.392
     """
     size = rows_of(question, rows)

@@ -178,8 +178,8 @@ class GroupsQuestion(Question[ReleasedGroups]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "method": METHOD}
     schema: Schema
     column: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     method: str = "best"
 

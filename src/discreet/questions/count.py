@@ -132,9 +132,9 @@ class CountQuestion(MeasuredQuestion[CountRelease]):
 
     Examples
     --------
-    >>> from discreet import Categories, PureDP, Schema
+    >>> from discreet import Categories, Schema
     >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
-    >>> CountQuestion(schema, PureDP(0.5), by="arm").measurement.mechanism.scale
+    >>> CountQuestion(schema, epsilon=0.5, by="arm").measurement.mechanism.scale
     2.0
     """
 
@@ -144,8 +144,8 @@ class CountQuestion(MeasuredQuestion[CountRelease]):
     meaning: ClassVar[str] = "How many rows there are."
     forms: ClassVar[Mapping[str, Form]] = {"by": COLUMNS}
     schema: Schema
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
 

@@ -868,9 +868,9 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
 
     Examples
     --------
-    >>> from discreet import Bounds, PureDP
+    >>> from discreet import Bounds
     >>> schema = Schema(columns={"x": Bounds(0, 1, grid=0.1), "y": Bounds(0, 5, grid=1)})
-    >>> CovarianceMatrixQuestion(schema, ["x", "y"], PureDP(1.0)).measurement.statistic.name
+    >>> CovarianceMatrixQuestion(schema, ["x", "y"], epsilon=1.0).measurement.statistic.name
     'covariances_in_parts'
     """
 
@@ -881,8 +881,8 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
     schema: Schema
     columns: str | Sequence[str]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     expected_rows: int | None = None
 

@@ -98,8 +98,8 @@ class DistinctQuestion(MeasuredQuestion[CountRelease]):
 
     Examples
     --------
-    >>> from discreet import PureDP, PrivateLabels
-    >>> asked = DistinctQuestion(Schema(columns={"city": PrivateLabels()}), "city", PureDP(0.5))
+    >>> from discreet import PrivateLabels
+    >>> asked = DistinctQuestion(Schema(columns={"city": PrivateLabels()}), "city", epsilon=0.5)
     >>> asked.measurement.mechanism.scale
     2.0
     """
@@ -111,8 +111,8 @@ class DistinctQuestion(MeasuredQuestion[CountRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
     schema: Schema
     column: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
 

@@ -243,10 +243,10 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, PrivacyUnit, PureDP
+    >>> from discreet import Bounds, PrivacyUnit
     >>> unit = PrivacyUnit("device", contribution=Contribution(rows=8))
     >>> schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)}, unit=unit)
-    >>> asked = DroppedRowsQuestion(schema, PureDP(0.1), columns="spend")
+    >>> asked = DroppedRowsQuestion(schema, epsilon=0.1, columns="spend")
     >>> asked.statistic.most, asked.measurement.mechanism.scale
     (32, 10.0)
     """
@@ -258,8 +258,8 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "by": COLUMNS, "most_rows": WHOLE}
     schema: Schema
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     columns: str | Sequence[str] = ()
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None

@@ -7,7 +7,7 @@ sessions by groups, which answer for each group; and planners, which say what an
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -70,7 +70,7 @@ class Asked(Generic[P, A]):
             return self
 
         def ask(*settings: P.args, **named: P.kwargs) -> Any:
-            _check_names(self.question, named)
+            _check_names(self.question, settings, named)
             return owner.ask(self.question(owner.schema, *settings, **named))
 
         ask.__doc__, vars(ask)["__signature__"] = self.question.__doc__, _signature(self.question)
@@ -84,9 +84,13 @@ def _signature(question: Callable[..., Any]) -> inspect.Signature:
     return whole.replace(parameters=[one for one in whole.parameters.values() if one.name != "schema"])
 
 
-def _check_names(question: Any, named: Mapping[str, Any]) -> None:
-    """Refuse a setting that the question does not have, with the one that is meant."""
+def _check_names(question: Any, settings: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Refuse a setting that the question does not have, with the one that is meant, and one that needs its name."""
     known = _signature(question).parameters
+    placed = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
+    for value in settings[placed:]:
+        fix = "Write epsilon=1.0 (or delta=, rho=, mu=), or guarantee= with an object."
+        raise WrongType("guarantee", value, "must be given by name, as every setting", fix)
     for name in named:
         if name not in known:
             raise WrongType(name, named[name], f"is not a setting of {question.ask}", spelling(name, [*known]))

@@ -42,11 +42,11 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, PureDP, Schema
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
-    >>> HistogramQuestion(schema, "age", PureDP(1.0), edges=[0, 18, 65, 120]).measurement.statistic.cells
+    >>> HistogramQuestion(schema, "age", epsilon=1.0, edges=[0, 18, 65, 120]).measurement.statistic.cells
     3
-    >>> HistogramQuestion(schema, "age", PureDP(1.0), bins=4).measurement.statistic.columns["age"].edges
+    >>> HistogramQuestion(schema, "age", epsilon=1.0, bins=4).measurement.statistic.columns["age"].edges
     (0.0, 30.0, 60.0, 90.0, 120.0)
     """
 
@@ -57,8 +57,8 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "bins": WHOLE}
     schema: Schema
     column: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     edges: Sequence[float] | None = None
     bins: int | None = None
     contribution: Contribution | None = None

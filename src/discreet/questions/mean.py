@@ -133,7 +133,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     --------
     >>> from discreet import PureDP
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
-    >>> planned = MeanQuestion(schema, "age", PureDP(1.0), expected_rows=1000).plan()
+    >>> planned = MeanQuestion(schema, "age", epsilon=1.0, expected_rows=1000).plan()
     >>> planned.read, round(planned.error_95, 2)
     ('the mean', 0.21)
     >>> round(planned.worst_error, 2)
@@ -154,8 +154,8 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     }
     schema: Schema
     column: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     variance: bool = False
     contribution: Contribution | None = None

@@ -167,8 +167,8 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN}
     schema: Schema
     column: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
 
     @classmethod

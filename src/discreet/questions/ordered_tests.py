@@ -1,7 +1,8 @@
 """Tests of ordered columns: ranks and distributions between groups, and ranks of two columns that go together.
 
-Public: ``session.rank_test("pay", "arm", guarantee, edges=[…])``. The groups and the bins of the column make one table,
-whose release is tested; ties, heavy tails and groups of unequal size are part of the simulated null distribution.
+Public: ``session.rank_test("pay", "arm", epsilon=1.0, edges=[…])``. The groups and the bins of the column make one
+table, whose release is tested; ties, heavy tails and groups of unequal size are part of the simulated null
+distribution.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class _OrderedTest(TableTest):
     schema: Schema
     column: str
     by: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     edges: Sequence[float] | None = None
     bins: int | None = None
     contribution: Contribution | None = None
@@ -194,7 +195,7 @@ class RankTestQuestion(_OrderedTest):
     --------
     >>> from discreet import Bounds, Categories, PureDP, Schema
     >>> schema = Schema(columns={"arm": Categories(["old", "new"]), "pay": Bounds(0, 200, grid=1)})
-    >>> question = RankTestQuestion(schema, "pay", "arm", PureDP(1.0), edges=[0, 20, 50, 200])
+    >>> question = RankTestQuestion(schema, "pay", "arm", epsilon=1.0, edges=[0, 20, 50, 200])
     >>> question.table.measurement.statistic.shape, question.df
     ((2, 3), 1)
     """
@@ -247,7 +248,7 @@ class RankCorrelationQuestion(TableTest):
     --------
     >>> from discreet import Bounds, Categories, PureDP, Schema
     >>> schema = Schema(columns={"mood": Categories(["low", "fair", "good"]), "pay": Bounds(0, 200, grid=1)})
-    >>> question = RankCorrelationQuestion(schema, ["pay", "mood"], PureDP(1.0), bins={"pay": [0, 20, 50, 200]})
+    >>> question = RankCorrelationQuestion(schema, ["pay", "mood"], epsilon=1.0, bins={"pay": [0, 20, 50, 200]})
     >>> question.table.measurement.statistic.shape, question.df
     ((3, 3), 1)
     """
@@ -259,8 +260,8 @@ class RankCorrelationQuestion(TableTest):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "bins": BINS, "expected_rows": WHOLE}
     schema: Schema
     columns: Sequence[str]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     bins: Mapping[str, int | Sequence[float]] | None = None
     contribution: Contribution | None = None
     expected_rows: int | None = None

@@ -144,9 +144,9 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
 
     Examples
     --------
-    >>> from discreet import Categories, PureDP
+    >>> from discreet import Categories
     >>> schema = Schema(columns={"vote": Categories(["yes", "no"])})
-    >>> ProportionQuestion(schema, "vote", "yes", PureDP(0.5)).measurement.mechanism.scale
+    >>> ProportionQuestion(schema, "vote", "yes", epsilon=0.5).measurement.mechanism.scale
     2.0
     """
 
@@ -165,8 +165,8 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     schema: Schema
     column: str
     label: Label
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     expected_rows: int | None = None

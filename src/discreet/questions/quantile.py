@@ -516,11 +516,11 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
 
     Examples
     --------
-    >>> from discreet import PureDP, Schema
+    >>> from discreet import Schema
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
-    >>> QuantileQuestion(schema, "age", 0.5, PureDP(1.0)).plan().error_95 < 30  # in ranks, of an interval's ends
+    >>> QuantileQuestion(schema, "age", 0.5, epsilon=1.0).plan().error_95 < 30  # in ranks, of an interval's ends
     True
-    >>> alone = QuantileQuestion(schema, "age", 0.5, PureDP(1.0), interval=None).plan()
+    >>> alone = QuantileQuestion(schema, "age", 0.5, epsilon=1.0, interval=None).plan()
     >>> alone.error_95 <= round(alone.worst_error)
     True
     """
@@ -540,8 +540,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     schema: Schema
     column: str
     probabilities: float | Sequence[float]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     interval: float | None = _LEVEL
     rows_at_least: int | None = None

@@ -235,7 +235,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     --------
     >>> from discreet import Categories, Schema
     >>> schema = Schema(columns={"month": Categories([f"2026-{month:02d}" for month in range(1, 13)])})
-    >>> asked = RunningTotalQuestion(schema, "month", GaussianDP(1.0), period="2026-03")
+    >>> asked = RunningTotalQuestion(schema, "month", mu=1.0, period="2026-03")
     >>> round(asked.mechanism.scale, 4), list(asked.claim(None).parts)
     (1.3604, ['2026-01', '2026-02', '2026-03'])
     """
@@ -251,8 +251,8 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"over": COLUMN, "period": LABEL, "column": COLUMN}
     schema: Schema
     over: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     period: Any = None
     column: str | None = None
     contribution: Contribution | None = None

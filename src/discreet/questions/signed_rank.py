@@ -1,6 +1,6 @@
 """Signed ranks: whether the differences of pairs lean to one side, from one released balance.
 
-Public: ``session.signed_rank("after", "before", guarantee)``. A pair is two numbers of one row, or a number and a
+Public: ``session.signed_rank("after", "before", epsilon=1.0)``. A pair is two numbers of one row, or a number and a
 public value. It needs no bins, and bounds of the differences have no part in the noise.
 """
 
@@ -241,9 +241,9 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, PureDP
+    >>> from discreet import Bounds
     >>> schema = Schema(columns={"before": Bounds(0, 100, grid=1), "after": Bounds(0, 100, grid=1)})
-    >>> question = SignedRankQuestion(schema, "after", "before", PureDP(1.0))
+    >>> question = SignedRankQuestion(schema, "after", "before", epsilon=1.0)
     >>> question.measurement.mechanism, round(question.plan().smallest_effect, 3)
     (Laplace(scale=1.0, grid=None), 0.051)
     """
@@ -259,8 +259,8 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     schema: Schema
     column: str
     against: str | float
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     method: str = "ranks"
     contribution: Contribution | None = None
     expected_rows: int | None = None

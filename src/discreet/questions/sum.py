@@ -195,7 +195,7 @@ class SumQuestion(MeasuredQuestion[Release]):
     --------
     >>> from discreet import PureDP
     >>> schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)})
-    >>> SumQuestion(schema, "spend", PureDP(1.0)).measurement.mechanism.scale
+    >>> SumQuestion(schema, "spend", epsilon=1.0).measurement.mechanism.scale
     50.0
     """
 
@@ -206,8 +206,8 @@ class SumQuestion(MeasuredQuestion[Release]):
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
     schema: Schema
     column: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
 

@@ -144,8 +144,8 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, PureDP
-    >>> asked = UsableValuesQuestion(Schema(columns={"age": Bounds(0, 120, grid=1)}), PureDP(0.1))
+    >>> from discreet import Bounds
+    >>> asked = UsableValuesQuestion(Schema(columns={"age": Bounds(0, 120, grid=1)}), epsilon=0.1)
     >>> asked.measurement.sensitivity.l1
     2.0
     """
@@ -157,8 +157,8 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
     schema: Schema
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     columns: str | Sequence[str] = ()
 
     def _measured(self) -> Measurement:

@@ -154,7 +154,7 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
     --------
     >>> from discreet import PureDP
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
-    >>> VarianceQuestion(schema, "age", PureDP(1.0)).plan().scenario
+    >>> VarianceQuestion(schema, "age", epsilon=1.0).plan().scenario
     '1,000 rows spread evenly over the bounds'
     """
 
@@ -171,8 +171,8 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
     }
     schema: Schema
     column: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     expected_rows: int | None = None
@@ -227,7 +227,7 @@ class StandardDeviationQuestion(VarianceQuestion):
     --------
     >>> from discreet import PureDP
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
-    >>> StandardDeviationQuestion(schema, "age", PureDP(1.0)).measurement.statistic.title
+    >>> StandardDeviationQuestion(schema, "age", epsilon=1.0).measurement.statistic.title
     'standard deviation'
     """
 

@@ -48,8 +48,8 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
     schema: Schema
     columns: Sequence[str]
     n_clusters: int
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     universe: Sequence[Sequence[float]] | None = None
     iterations: int | None = None
     expected_rows: int | None = None

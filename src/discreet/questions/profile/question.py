@@ -459,7 +459,7 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     Examples
     --------
-    >>> asked = ProfileQuestion(Schema(columns={}), PureDP(1.0), columns=["age", "income"])
+    >>> asked = ProfileQuestion(Schema(columns={}), epsilon=1.0, columns=["age", "income"])
     >>> asked.first.scale, asked.first.name
     (5.0, 'geometric')
     """
@@ -471,8 +471,8 @@ class ProfileQuestion(Question[ProfileRelease]):
     leads: ClassVar[bool] = True
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "proportion": SHARE, "order": METHOD}
     schema: Schema
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     columns: str | Sequence[str] | None = None
     proportion: float = 0.95
     order: Order = "ymd"

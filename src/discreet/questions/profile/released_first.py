@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from discreet.core import requirements
 from discreet.core.columns import Bounds
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import decimal
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.questions.profile.columns import UNIT_SIZES
@@ -87,7 +87,7 @@ def bounds_questions(schema: Schema, names: Any) -> dict[str, ProfileQuestion]:
     known = [name for name in names if name in schema.columns]
     private = {name: schema.columns[name] for name in schema.columns_behind(known)}
     return {
-        name: ProfileQuestion(undeclared(schema), PureDP(one.epsilon), columns=[name], proportion=one.proportion)
+        name: ProfileQuestion(undeclared(schema), epsilon=one.epsilon, columns=[name], proportion=one.proportion)
         for name, one in private.items()
         if isinstance(one, PrivateBounds)
     }
@@ -142,7 +142,7 @@ class PrivateLimit(Contribution):
 
 def limit_question(limits: PrivateLimit, schema: Schema) -> ProfileQuestion:
     """The question that releases how many rows units have: a profile of no column."""
-    return ProfileQuestion(undeclared(schema), PureDP(limits.epsilon), columns=())
+    return ProfileQuestion(undeclared(schema), epsilon=limits.epsilon, columns=())
 
 
 def private_limit(question: Question[Any], schema: Schema) -> PrivateLimit | None:

@@ -551,8 +551,8 @@ class CoefficientsQuestion(MeasuredQuestion[R]):
     schema: Schema
     column: str
     on: str | Sequence[str]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     expected_rows: int | None = None
 

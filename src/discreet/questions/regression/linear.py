@@ -1,6 +1,6 @@
 """Regression: how an outcome goes with other columns, by least squares from one release of moments.
 
-Public: ``session.regression("hours", ["age", "sex"], guarantee)``. Proof: ``docs/proofs/regression.md``.
+Public: ``session.regression("hours", ["age", "sex"], guarantee=guarantee)``. Proof: ``docs/proofs/regression.md``.
 """
 
 from __future__ import annotations
@@ -218,9 +218,9 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> from discreet import Bounds, Categories, Schema
     >>> columns = {"hours": Bounds(0, 60, grid=1), "age": Bounds(18, 90, grid=1), "sex": Categories(["f", "m"])}
-    >>> question = RegressionQuestion(Schema(columns=columns), "hours", ["age", "sex"], PureDP(1.0))
+    >>> question = RegressionQuestion(Schema(columns=columns), "hours", ["age", "sex"], epsilon=1.0)
     >>> question.measurement.statistic.degrees, question.measurement.statistic.cells
     ((4, 2), 2)
     """
@@ -361,7 +361,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
 
     def in_one_step(self) -> RegressionQuestion:
         given = {name: getattr(self, name) for name in ("contribution", "expected_rows", "models")}
-        return RegressionInOneStep(self.schema, self.column, self.on, self.guarantee, **given)
+        return RegressionInOneStep(self.schema, self.column, self.on, guarantee=self.guarantee, **given)
 
     def _rows(self, moments: Moments) -> int:
         """The number of rows of a unit that count."""

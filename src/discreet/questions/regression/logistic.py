@@ -1,6 +1,6 @@
 """Logistic regression: how the odds of an outcome go with other columns, from one release of moments.
 
-Public: ``session.logistic_regression("income", ["age", "sex"], guarantee)``. Proof:
+Public: ``session.logistic_regression("income", ["age", "sex"], guarantee=guarantee)``. Proof:
 ``docs/proofs/logistic_regression.md``.
 """
 
@@ -261,9 +261,9 @@ class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> from discreet import Bounds, Categories, Schema
     >>> columns = {"age": Bounds(18, 90, grid=1), "income": Categories(["low", "high"])}
-    >>> question = LogisticQuestion(Schema(columns=columns), "income", "age", PureDP(1.0))
+    >>> question = LogisticQuestion(Schema(columns=columns), "income", "age", epsilon=1.0)
     >>> question.measurement.statistic.degrees
     (4,)
     """

@@ -1,6 +1,6 @@
 """Many tables from one release: margins of one table that add up, each with its exact standard error.
 
-Public: ``session.tables([["region"], ["region", "age"]], guarantee)``. The noise is on the components of the margins
+Public: ``session.tables([["region"], ["region", "age"]], mu=0.5)``. The noise is on the components of the margins
 (`MarginsGaussian`), so every wanted table, and everything below it, follows from one release. Proof:
 ``docs/proofs/margins.md``.
 """
@@ -811,7 +811,7 @@ def _cells(release: MarginsRelease, table: Sequence[str]) -> str:
 
 # ---- Many tables: the question of several tables in one release, which add up.
 #
-# Public: ``session.tables([["region"], ["region", "age"]], guarantee)``.
+# Public: ``session.tables([["region"], ["region", "age"]], mu=0.5)``.
 
 
 _BLOCK_CELLS = 2**14
@@ -851,10 +851,10 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     --------
     >>> from discreet import Bounds, Categories, GaussianDP, Schema
     >>> schema = Schema(columns={"sex": Categories(["f", "m"]), "age": Categories(["young", "old"])})
-    >>> round(TablesQuestion(schema, [["sex"], ["sex", "age"]], GaussianDP(1.0)).plan().error_95, 3)
+    >>> round(TablesQuestion(schema, [["sex"], ["sex", "age"]], mu=1.0).plan().error_95, 3)
     2.358
     >>> schema = schema.declaring(age=Bounds(0, 120, grid=1))
-    >>> by_age = TablesQuestion(schema, [["sex", "age"]], GaussianDP(1.0), bins={"age": [0, 18, 65, 120]})
+    >>> by_age = TablesQuestion(schema, [["sex", "age"]], mu=1.0, bins={"age": [0, 18, 65, 120]})
     >>> by_age.measurement.statistic.columns["age"]
     ('[0, 18)', '[18, 65)', '[65, 120]')
     """
@@ -879,8 +879,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     }
     schema: Schema
     tables: Sequence[str | Sequence[str]]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     weights: Weights = "tables"
     accuracy: Accuracy = "sum"
     mean_of: str | None = None

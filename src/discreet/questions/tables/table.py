@@ -610,7 +610,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     --------
     >>> from discreet import Categories, PureDP, Schema
     >>> schema = Schema(columns={"arm": Categories(["A", "B"]), "sex": Categories(["f", "m"])})
-    >>> TableQuestion(schema, ["arm", "sex"], PureDP(1.0)).measurement.statistic.shape
+    >>> TableQuestion(schema, ["arm", "sex"], epsilon=1.0).measurement.statistic.shape
     (2, 2)
     """
 
@@ -622,8 +622,8 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
     schema: Schema
     columns: str | Sequence[str]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
 
     @classmethod

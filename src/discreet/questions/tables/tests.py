@@ -147,7 +147,7 @@ class TableTest(Question[TestedRelease]):
     @cached_property
     def table(self) -> MeasuredQuestion[TableRelease]:
         """The table that is released."""
-        return TableQuestion(self.schema, self.cells_by, self.guarantee, contribution=self.contribution)
+        return TableQuestion(self.schema, self.cells_by, guarantee=self.guarantee, contribution=self.contribution)
 
     def of_table(self, table: MeasuredQuestion[TableRelease]) -> Self:
         """The same test of a table that is measured in another way."""
@@ -201,8 +201,8 @@ class GoodnessOfFitQuestion(TableTest):
     schema: Schema
     column: str
     probabilities: Sequence[float]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     expected_rows: int | None = None
 
@@ -259,8 +259,8 @@ class HomogeneityQuestion(_TwoWayTest):
     schema: Schema
     column: str
     by: str
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     expected_rows: int | None = None
 
@@ -287,8 +287,8 @@ class IndependenceQuestion(_TwoWayTest):
     forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
     schema: Schema
     columns: Sequence[str]
-    guarantee: Guarantee = UNSAID
     _: KW_ONLY
+    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     expected_rows: int | None = None
 
