@@ -122,7 +122,7 @@ def _() -> Finding:
 
 @fault("a session that keeps a group more than it says")
 def _() -> Finding:
-    return asked(bounded_by(lambda limits: replace(limits, groups=3)), lambda s: s.table(["arm"], ONE))
+    return asked(bounded_by(lambda limits: replace(limits, groups=3)), lambda s: s.table(["arm"], guarantee=ONE))
 
 
 @fault("a session that clips the total instead of the values")
@@ -211,7 +211,7 @@ def _() -> Finding:
         value = np.asarray(exact.value)
         return replace(exact, value=np.append(value[value > 0], 0))
 
-    return asked(changing(change), lambda s: s.table(["arm"], ONE).value, ROWS)
+    return asked(changing(change), lambda s: s.table(["arm"], guarantee=ONE).value, ROWS)
 
 
 @fault("a scale from the data")

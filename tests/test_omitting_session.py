@@ -150,7 +150,7 @@ def test_whatever_is_answered_behind_a_step_can_be_read(step):
         mine.covariance_matrix(["age"], guarantee=one),
         mine.quantile("age", 1 / 3, guarantee=one, interval=0.9),
         mine.histogram("age", guarantee=one, edges=[0, 50, 120]),
-        mine.table(["colour", "size"], one),
+        mine.table(["colour", "size"], guarantee=one),
         mine.mode("colour", guarantee=one),
     ]
     for answer in answers:

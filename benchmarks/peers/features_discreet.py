@@ -117,7 +117,7 @@ def bounds():
 
 def synthetic():
     """Rows drawn from a model of released tables."""
-    release = session().tables([["old", "place"]], one)
+    release = session().tables([["old", "place"]], guarantee=one)
     assert release.synthetic_rows(2, rng=1)
     return yes("from released tables")
 
