@@ -31,8 +31,8 @@ SCHEMA = Schema(
 EXPECTED = Scenario(
     rows=4000,
     columns={
-        "spend": ExpectedNumbers(by="arm", means=[8.0, 8.6], spread=8.0),
-        "age": ExpectedNumbers(mean=40.0, spread=14.0),
+        "spend": ExpectedNumbers(by="arm", means=[8.0, 8.6], sd=8.0),
+        "age": ExpectedNumbers(mean=40.0, sd=14.0),
         "band": ExpectedLabels(by="arm", shares=[[0.7, 0.3], [0.66, 0.34]]),
     },
 )

@@ -18,7 +18,7 @@ def outcomes(rng: np.random.Generator, buyers: float) -> np.ndarray[tuple[int], 
 
 def main() -> None:
     """Plan without data, then compare."""
-    print(plan_comparison((PEOPLE, PEOPLE), bounds=LIMIT, guarantee=PureDP(1.0), spread=15.0))
+    print(plan_comparison((PEOPLE, PEOPLE), bounds=LIMIT, guarantee=PureDP(1.0), expected_sd=15.0))
     rng = np.random.default_rng(5)
     treatment, control = outcomes(rng, 0.06), outcomes(rng, 0.04)
     ledger = Ledger(":memory:", budget=PureDP(1.0))

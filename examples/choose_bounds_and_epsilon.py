@@ -23,7 +23,7 @@ def main() -> None:
         found = 1 - PureDP(epsilon).tradeoff(0.05)
         print(f"{epsilon:>5}" + "".join(f"{error:>18,.0f}" for error in errors) + f"{found:>11.0%} ")
     print("\nattacker: how often somebody with 5 % false alarms recognises a person, at most\n")
-    print(advise("mean", ROWS, PureDP(0.5), bounds=(0, 250_000), spread=40_000))
+    print(advise("mean", ROWS, PureDP(0.5), bounds=(0, 250_000), expected_sd=40_000))
 
 
 if __name__ == "__main__":

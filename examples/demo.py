@@ -114,7 +114,7 @@ ask = "compare_means"
 column = "spend"
 by = "arm"
 per_unit = true
-spread = 5.0
+expected_sd = 5.0
 expected_rows = 33000
 weight = 3
 

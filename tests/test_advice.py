@@ -22,7 +22,7 @@ def test_sampling_never_lowers_the_noise_of_a_scaled_estimate(epsilon: float, ra
 
 def test_mean_errors_against_simulation() -> None:
     """20,000 repeats: standard errors are known to 2 % at four standard deviations."""
-    advice = advise("mean", 2000, PureDP(0.5), bounds=(0, 100), spread=20)
+    advice = advise("mean", 2000, PureDP(0.5), bounds=(0, 100), expected_sd=20)
     generator = np.random.default_rng(1)
     data = np.clip(generator.normal(50, 20, 2000), 0, 100)
     assert not advice.omission_helps
@@ -66,7 +66,7 @@ def test_all_records_are_best_and_the_answer_says_so(statistic: str, epsilon: fl
         lambda: advise("mean", 100, 1.0),  # type: ignore[arg-type]
         lambda: advise("mean", 100, PureDP(0.0)),
         lambda: advise("mean", 100, PureDP(1.0), bounds=(1, 0)),
-        lambda: advise("mean", 100, PureDP(1.0), spread=math.nan),
+        lambda: advise("mean", 100, PureDP(1.0), expected_sd=math.nan),
         lambda: advise("mode", 100, PureDP(1.0), shares=(0.2, 0.3)),
     ],
 )

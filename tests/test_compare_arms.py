@@ -48,7 +48,7 @@ def test_arms_of_ids_and_with_partitions():
 
 def test_planned_error_and_effect_are_realised():
     """Realised errors within 10 %, and 80 % power at the smallest effect after correction; 400 runs."""
-    asked = ArmsQuestion(ARMS, "y", by="arm", guarantee=PureDP(0.2), expected_rows=6000, spread=1.0)
+    asked = ArmsQuestion(ARMS, "y", by="arm", guarantee=PureDP(0.2), expected_rows=6000, expected_sd=1.0)
     planned = asked.plan()
     rng = np.random.default_rng(4)
     errors, found = [], 0
@@ -68,7 +68,7 @@ def test_planned_error_and_effect_are_realised():
         ({"method": "4S"}, "method"),
         ({"method": "noise_aware"}, "partitions"),
         ({"expected_rows": 5}, "expected_rows"),
-        ({"spread": -1.0}, "spread"),
+        ({"expected_sd": -1.0}, "expected_sd"),
         ({"arm": "secret"}, "arm"),
     ],
 )
@@ -129,7 +129,7 @@ def test_unequal_censoring_is_refused(method):
     with pytest.raises(InvalidParameter, match="two equal shares"):
         compare_means(outcomes, outcomes, method=method, rng=1, **asked)
     with pytest.raises(InvalidParameter, match="two equal shares"):
-        plan_comparison((1000, 1000), spread=1.0, **asked)
+        plan_comparison((1000, 1000), expected_sd=1.0, **asked)
 
 
 def test_zero_inflated_outcomes_fall_back_to_direct_and_cover():

@@ -384,7 +384,7 @@ def test_every_question_runs_on_units():
 
 def test_a_rehearsal_describes_the_features():
     session = Session("none.csv", PAID.per_unit(), ledger=":memory:", budget=PureDP(1.0))
-    scenario = Scenario(rows=500, columns={"spend": ExpectedNumbers(mean=6.0, spread=3.0)})
+    scenario = Scenario(rows=500, columns={"spend": ExpectedNumbers(mean=6.0, sd=3.0)})
     assert 0 < session.rehearsing(scenario, repeats=20).mean("spend", epsilon=1.0).error < 2
 
 

@@ -606,7 +606,7 @@ BAD = [
     {"unit": 3},
     {"rng": -1},
     {"rng": None},
-    {"spread": -1.0},
+    {"expected_sd": -1.0},
     {"partition_labels": ([0], [0])},
     {"treatment": [1.0, math.nan]},
     {"treatment": []},
@@ -692,29 +692,31 @@ def test_the_best_method_is_chosen_from_public_facts():
     statistic = MeanDifference(bounds=(0, 50_000), partitions=800, censor=(0.1, 0.1))
     setting = Setting(statistic, Neighbours.REPLACE_ONE, (3_000_000, 3_000_000))
     spending = Spending(PureDP(0.5))
-    assert isinstance(Best(spread=10.0).chosen(spending, setting), PartitionLikelihood)  # bounds far beyond the spread
-    assert isinstance(Best(spread=500.0).chosen(spending, setting), Direct)
+    assert isinstance(
+        Best(expected_sd=10.0).chosen(spending, setting), PartitionLikelihood
+    )  # far bounds
+    assert isinstance(Best(expected_sd=500.0).chosen(spending, setting), Direct)
     assert PartitionLikelihood().share(spending, setting) == 0.3
     assert PartitionLikelihood(0.2).share(spending, setting) == 0.2
     assert (
-        PartitionLikelihood(spread=10.0).share(spending, setting) == 0.4
-    )  # bounds far beyond the spread: place with care
-    assert PartitionLikelihood(spread=10.0).share(Spending(PureDP(5.0)), setting) == 0.3
+        PartitionLikelihood(expected_sd=10.0).share(spending, setting) == 0.4
+    )  # far bounds: place with care
+    assert PartitionLikelihood(expected_sd=10.0).share(Spending(PureDP(5.0)), setting) == 0.3
     assert (
-        PartitionLikelihood(spread=10.0).share(Spending(PureDP(50.0)), setting) == 0.2
+        PartitionLikelihood(expected_sd=10.0).share(Spending(PureDP(50.0)), setting) == 0.2
     )  # little is unknown, little is needed
 
 
 def test_plans_agree_with_simulations():
     outcome, rng = LAWS["ZILN"], np.random.default_rng(15)
     sample = outcome.sample(100_000, 100, 400, False, rng)
-    plan = plan_comparison((100_000, 100_000), bounds=outcome.bounds, guarantee=PureDP(1.0), spread=38.0)
+    plan = plan_comparison((100_000, 100_000), bounds=outcome.bounds, guarantee=PureDP(1.0), expected_sd=38.0)
     for name in ("direct", "noise_aware"):
         found = simulated_contrast(name, sample, PureDP(1.0), bounds=outcome.bounds, censor=(0.1, 0.1), rng=rng)
         assert summary(found, 0.0)["rmse"] == pytest.approx(plan.standard_error[name], rel=0.25)
     assert 1.0 <= plan.smallest_effect / (2.8 * plan.standard_error[plan.method]) <= 1.15  # variances are not trusted
-    assert plan_comparison((50_000, 50_000), bounds=(0, 1), guarantee=PureDP(1.0), spread=0.1).partitions is None
-    assert plan_comparison((50_000, 50_000), bounds=(0, 1), guarantee=PureDP(1.0), spread=0.1, partitions=80).notes
+    assert plan_comparison((50_000, 50_000), bounds=(0, 1), guarantee=PureDP(1.0), expected_sd=0.1).partitions is None
+    assert plan_comparison((50_000, 50_000), bounds=(0, 1), guarantee=PureDP(1.0), expected_sd=0.1, partitions=80).notes
 
 
 def test_a_contrast_with_its_parts():

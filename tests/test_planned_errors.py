@@ -187,7 +187,7 @@ def test_planned_comparisons_are_realised(neighbours):
     size = ROWS if neighbours is Neighbours.REPLACE_ONE else None
     facts = Schema(columns={"y": Bounds(0, 20, grid=1, nulls=0), "arm": arm}, neighbours=neighbours, size=size)
     session = Session("none.csv", facts, ledger=":memory:", budget=PureDP(1.0))
-    planned = session.plan.compare_means("y", by="arm", guarantee=PureDP(0.5), expected_rows=ROWS, spread=1.0)
+    planned = session.plan.compare_means("y", by="arm", guarantee=PureDP(0.5), expected_rows=ROWS, expected_sd=1.0)
     rng = np.random.default_rng(1)
     errors = [
         compare_means(
@@ -212,7 +212,7 @@ def test_eighty_percent_power_is_what_sparse_spending_gets(high, epsilon, neighb
 
     spread = float(np.minimum(spend(200_000), high).std())
     planned = plan_comparison(
-        (2000, 2000), bounds=(0, high), guarantee=PureDP(epsilon), spread=spread, neighbours=neighbours
+        (2000, 2000), bounds=(0, high), guarantee=PureDP(epsilon), expected_sd=spread, neighbours=neighbours
     )
     found = 0
     for _ in range(400):
@@ -231,7 +231,7 @@ def test_eighty_percent_power_is_what_a_noise_aware_comparison_gets(share, log_m
     amounts = np.minimum(rng.lognormal(log_mean, 0.8, 1_000_000), high)
     spread = float(np.sqrt(share * np.mean(amounts**2) - (share * amounts.mean()) ** 2))
     planned = plan_comparison(
-        (units, units), bounds=(0, high), guarantee=PureDP(epsilon), spread=spread, partitions=partitions
+        (units, units), bounds=(0, high), guarantee=PureDP(epsilon), expected_sd=spread, partitions=partitions
     )
     assert planned.method == "noise_aware"
     effect, bounds, shape = planned.smallest_effect, (0.0, float(high)), (runs, partitions)

@@ -265,7 +265,7 @@ def test_a_wide_domain_costs_little():
 def test_a_wide_domain_is_planned_at_little_more():
     """Ages within ±10⁶: the plan of an interval at most doubles, and with a scenario it is that of 0 to 100."""
     planned, rehearsed = [], []
-    ages = Scenario(rows=1000, columns={"age": ExpectedNumbers(mean=30.0, spread=20.0)})
+    ages = Scenario(rows=1000, columns={"age": ExpectedNumbers(mean=30.0, sd=20.0)})
     for bounds in (Bounds(0, 100, grid=1), Bounds(-1_000_000, 1_000_000, grid=1)):
         session = Session("none.csv", Schema(columns={"age": bounds}), ledger=":memory:", budget=PureDP(1.0))
         planned.append(session.plan(QuantileQuestion(session.schema, "age", 0.5, epsilon=1.0)).error_95)

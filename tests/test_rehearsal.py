@@ -35,8 +35,8 @@ ROWS = 4000
 EXPECTED = Scenario(
     rows=ROWS,
     columns={
-        "spend": ExpectedNumbers(mean=8.0, spread=8.0),
-        "age": ExpectedNumbers(mean=40.0, spread=14.0),
+        "spend": ExpectedNumbers(mean=8.0, sd=8.0),
+        "age": ExpectedNumbers(mean=40.0, sd=14.0),
         "band": ExpectedLabels(shares=[0.7, 0.3]),
     },
 )
@@ -106,7 +106,7 @@ def test_rehearsed_errors_are_those_of_an_independent_calculation():
 def test_the_power_of_a_comparison_is_that_of_independent_runs():
     """Sparse spending: nine in ten spend nothing, and the plan's formula cannot know."""
     schema = Schema(columns={"arm": Categories(["old", "new"]), "spend": Bounds(0, 200, grid=0.01)})
-    told = ExpectedNumbers(by="arm", means=[2.0, 2.8], spread=12.0, at_low=0.9)
+    told = ExpectedNumbers(by="arm", means=[2.0, 2.8], sd=12.0, at_low=0.9)
     rehearsing = planning(schema, Scenario(rows=6000, columns={"spend": told}), repeats=24)
     power = rehearsing.compare_means("spend", by="arm", guarantee=PureDP(1.0)).power
     rng, found = np.random.default_rng(6), 0
@@ -120,7 +120,7 @@ def test_the_power_of_a_comparison_is_that_of_independent_runs():
 
 @pytest.mark.parametrize("mean", [1.0, 20.0, 49.0])
 def test_numbers_have_the_mean_and_the_spread(mean):
-    drawn = ExpectedNumbers(mean=mean, spread=0.9, at_low=0.0).draw(200_000, (0, 50), np.random.default_rng(1))
+    drawn = ExpectedNumbers(mean=mean, sd=0.9, at_low=0.0).draw(200_000, (0, 50), np.random.default_rng(1))
     assert drawn.mean() == pytest.approx(mean, abs=0.02)
     assert drawn.std() == pytest.approx(0.9, rel=0.02)
 
@@ -133,7 +133,7 @@ def test_rows_are_as_declared():
         rows_per_unit=3.0,
         columns={
             "arm": ExpectedLabels(by="z", shares=[[0.9, 0.1], [0.2, 0.8]]),
-            "y": ExpectedNumbers(by="arm", means=[2.0, 5.0], spread=1.0),
+            "y": ExpectedNumbers(by="arm", means=[2.0, 5.0], sd=1.0),
         },
     )
     frame = scenario.table(Schema(columns=columns, unit=unit), np.random.default_rng(2)).to_pandas()
@@ -178,7 +178,7 @@ column = "age"
 rows = 500
 [scenario.columns.age]
 mean = 40
-spread = 12
+sd = 12
 """
 
 
@@ -196,8 +196,8 @@ def test_a_plan_file_is_rehearsed_and_needs_no_data(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("spread = 12", "spread = 90", "no numbers in"),
-        ("spread = 12", "sprad = 12", "sprad"),
+        ("sd = 12", "sd = 90", "no numbers in"),
+        ("sd = 12", "ds = 12", "ds"),
         ("rows = 500", "rows = 0", "rows"),
         ("[scenario.columns.age]", "[scenario.columns.height]", "height"),
         ("mean = 40\n", "", "mean"),

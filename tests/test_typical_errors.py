@@ -45,7 +45,7 @@ READ = {
 
 
 def question(name, of):
-    told = {key: value for key, value in ASKED[name].items() if key not in ("expected_rows", "spread")}
+    told = {key: value for key, value in ASKED[name].items() if key not in ("expected_rows", "expected_sd")}
     return asked()[name](schema=SCHEMA, guarantee=of, **told)
 
 

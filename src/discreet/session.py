@@ -301,7 +301,7 @@ class Session(Questions):
         >>> from discreet.plans.rehearsal import ExpectedNumbers, Scenario
         >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
         >>> session = Session("no-such-file.csv", schema, ledger=":memory:", budget=PureDP(1.0))
-        >>> people = Scenario(rows=2000, columns={"age": ExpectedNumbers(mean=41.0, spread=12.0)})
+        >>> people = Scenario(rows=2000, columns={"age": ExpectedNumbers(mean=41.0, sd=12.0)})
         >>> rehearsed = session.rehearsing(people, repeats=100).mean("age", epsilon=0.5)
         >>> 0.1 < rehearsed.error < 0.5
         True

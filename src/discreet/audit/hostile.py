@@ -133,8 +133,8 @@ def _functions() -> dict[str, Call]:
         "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
         "Ledger": (ledger, {"budget": one}),
         "PoissonSample": (m.PoissonSample, {"rate": 0.5}),
-        "Scenario": (d.Scenario, {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, spread=1)}}),
-        "ExpectedNumbers": (d.ExpectedNumbers, {"mean": 1.0, "spread": 1.0, "at_low": 0.1}),
+        "Scenario": (d.Scenario, {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, sd=1)}}),
+        "ExpectedNumbers": (d.ExpectedNumbers, {"mean": 1.0, "sd": 1.0, "at_low": 0.1}),
         "ExpectedLabels": (d.ExpectedLabels, {"shares": (0.5, 0.5), "by": None}),
         "Bounds": (d.Bounds, {"low": 0, "high": 1, "grid": 0.5}),
         "Categories": (d.Categories, {"labels": ["a", "b"]}),
@@ -353,14 +353,14 @@ def _comparisons() -> dict[str, Call]:
     }  # fmt: skip
     shared = {**arm, "neighbours": d.Neighbours.REPLACE_ONE}
     first, second = [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]
-    own = {"method": "direct", "unit": ROW, "spread": None, "partition_labels": None}
+    own = {"method": "direct", "unit": ROW, "expected_sd": None, "partition_labels": None}
     return {
         "compare_means": (_paid(q.compare_means), {"treatment": first, "control": second, **own, **shared}),
         "compare_arms": (
             _paid(q.compare_arms), {"columns": {"a": first, "b": second}, "method": "direct", "unit": ROW, **shared},
         ),
         "plan_comparison": (
-            q.plan_comparison, {"units": (1000, 1000), "spread": 0.1, "power": 0.8, "level": 0.95, **shared},
+            q.plan_comparison, {"units": (1000, 1000), "expected_sd": 0.1, "power": 0.8, "level": 0.95, **shared},
         ),
     }  # fmt: skip
 

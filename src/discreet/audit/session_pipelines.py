@@ -401,7 +401,7 @@ def _given(name: str, schema: Schema) -> Iterator[Any]:
         "expected_rows": (77,),
         "expected_mean": (1.0,),
         "expected_proportion": (0.3,),
-        "spread": (0.5, True),
+        "expected_sd": (0.5, True),
     }
     yield from fitting.get(name, ())
 
@@ -514,7 +514,7 @@ def _switched(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
         value = getattr(question, name)
         listed = {value} if isinstance(value, str) else {*map(str, value)} if isinstance(value, tuple | list) else set()
         # A later period needs the earlier ones: `session_pipelines` asks for all of them.
-        new = name not in (*seen, *PLANNED_ONLY, "guarantee", "spread") and other.first_period() == other
+        new = name not in (*seen, *PLANNED_ONLY, "guarantee", "expected_sd") and other.first_period() == other
         if new and not listed & names and not refused(partial(other.claim, None)):
             seen.add(name)
             yield name, other

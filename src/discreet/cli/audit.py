@@ -18,7 +18,7 @@ def advise(
     /,
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
-    spread: float | None = None,
+    expected_sd: float | None = None,
     shares: tuple[float, float] = (0.3, 0.25),
     candidates: int = 10,
     json: bool = False,
@@ -35,7 +35,7 @@ def advise(
         ε of the result, for data sets that differ by one row.
     bounds
         Public bounds of the column, for sums and means.
-    spread
+    expected_sd
         Standard deviation to plan for; that of a uniform column by default.
     shares
         For a mode: the shares of the two most frequent categories.
@@ -47,7 +47,9 @@ def advise(
     from discreet.core.guarantee import PureDP
     from discreet.plans.advice import advise as advised
 
-    advice = advised(statistic, n, PureDP(epsilon), bounds=bounds, spread=spread, shares=shares, candidates=candidates)
+    advice = advised(
+        statistic, n, PureDP(epsilon), bounds=bounds, expected_sd=expected_sd, shares=shares, candidates=candidates
+    )
     tell(advice, json)
 
 

@@ -127,7 +127,7 @@ def advise(
     guarantee: PureDP,
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
-    spread: float | None = None,
+    expected_sd: float | None = None,
     shares: tuple[float, float] = (0.3, 0.25),
     candidates: int = 10,
 ) -> Advice:
@@ -143,21 +143,23 @@ def advise(
         What the result must satisfy between add/remove neighbours.
     bounds
         Public bounds of a column, for sums and means.
-    spread
+    expected_sd
         Standard deviation to plan for; by default that of a uniform column.
     shares, candidates
         For a mode: the shares of the two most frequent categories, and the number of categories.
 
     Examples
     --------
-    >>> print(advise("mean", 30_000, PureDP(1.0), bounds=(0, 125), spread=14).sentence())
+    >>> print(advise("mean", 30_000, PureDP(1.0), bounds=(0, 125), expected_sd=14).sentence())
     Use all records: the best way of omitting has 4.69 times the error.
     """
     requirements.instance("guarantee", guarantee, PureDP, "PureDP(1.0)")
     requirements.positive("epsilon", guarantee.epsilon)
     rows = requirements.positive_integer("n", n, at_least=2)
     low, high = whole_bounds("bounds", bounds)
-    deviation = (high - low) / math.sqrt(12) if spread is None else requirements.positive("spread", spread)
+    deviation = (
+        (high - low) / math.sqrt(12) if expected_sd is None else requirements.positive("expected_sd", expected_sd)
+    )
     if statistic == "mode":
         error, measure = _mode_error(rows, shares, candidates), "probability of a wrong mode"
     elif statistic in ("count", "sum", "mean"):

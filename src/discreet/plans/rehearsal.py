@@ -39,7 +39,7 @@ class ExpectedNumbers:
 
     Parameters
     ----------
-    mean, spread
+    mean, sd
         Mean and standard deviation of all rows.
     at_low
         Share of the rows that are at the lower bound itself: people who spent nothing.
@@ -48,20 +48,20 @@ class ExpectedNumbers:
 
     Examples
     --------
-    >>> spend = ExpectedNumbers(mean=2.0, spread=8.0, at_low=0.9)
+    >>> spend = ExpectedNumbers(mean=2.0, sd=8.0, at_low=0.9)
     >>> drawn = spend.draw(100_000, (0.0, 200.0), np.random.default_rng(1))
     >>> bool(abs(drawn.mean() - 2.0) < 0.1), bool(abs(drawn.std() - 8.0) < 0.3), round(float((drawn == 0).mean()), 1)
     (True, True, 0.9)
     """
 
     mean: float | None = None
-    spread: float
+    sd: float
     at_low: float = 0.0
     by: str | None = None
     means: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        requirements.positive("spread", self.spread)
+        requirements.positive("sd", self.sd)
         if not 0 <= requirements.finite("at_low", self.at_low) < 1:
             raise InvalidParameter("at_low", self.at_low, "must be a share from 0 to below 1", "Pass 0.9.")
         if self.mean is not None:
@@ -83,11 +83,11 @@ class ExpectedNumbers:
         share = 1 - self.at_low
         # Of those above the lower bound: their mean and variance follow from those of all.
         first = ((centre or 0.0) - low) / width / share
-        variance = (self.spread / width) ** 2 / share + first**2 * (share - 1)
+        variance = (self.sd / width) ** 2 / share + first**2 * (share - 1)
         concentration = first * (1 - first) / variance - 1 if 0 < first < 1 and variance > 0 else -1.0
         if concentration <= 0:
             raise InvalidParameter(
-                "spread", self.spread, f"no numbers in {low:g} … {high:g} have this mean, spread and at_low",
+                "sd", self.sd, f"no numbers in {low:g} … {high:g} have this mean, sd and at_low",
                 "Check the three values.",
             )  # fmt: skip
         drawn = low + width * rng.beta(first * concentration, (1 - first) * concentration, count)
@@ -145,7 +145,7 @@ class Scenario:
     Examples
     --------
     >>> schema = Schema(columns={"arm": Categories(["A", "B"]), "spend": Bounds(0, 50, grid=0.5)})
-    >>> expected = Scenario(rows=1000, columns={"spend": ExpectedNumbers(mean=5.0, spread=6.0)})
+    >>> expected = Scenario(rows=1000, columns={"spend": ExpectedNumbers(mean=5.0, sd=6.0)})
     >>> expected.table(schema, np.random.default_rng(1)).num_rows
     1000
     """
@@ -156,7 +156,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         requirements.positive_integer("rows", self.rows)
-        requirements.instance("columns", self.columns, Mapping, '{"age": ExpectedNumbers(mean=41.0, spread=12.0)}')
+        requirements.instance("columns", self.columns, Mapping, '{"age": ExpectedNumbers(mean=41.0, sd=12.0)}')
         if requirements.finite("rows_per_unit", self.rows_per_unit) < 1:
             raise InvalidParameter("rows_per_unit", self.rows_per_unit, "must be at least 1", "Pass 3.5.")
 
@@ -243,7 +243,7 @@ class Scenario:
         if told is None:
             return rng.uniform(low, high, self.rows)
         if not isinstance(told, ExpectedNumbers):
-            raise WrongType(f"scenario.columns.{name}", told, "must be numbers", "Pass mean and spread.")
+            raise WrongType(f"scenario.columns.{name}", told, "must be numbers", "Pass mean and sd.")
         if told.by is None or told.means is None:
             return told.draw(self.rows, (low, high), rng)
         drawn = np.empty(self.rows)
@@ -272,7 +272,7 @@ def _known(name: str, data: Any, allowed: Sequence[str] | None) -> dict[str, Any
 def _from_release(name: str, release: Any) -> ExpectedNumbers | ExpectedLabels:
     mean, spread = getattr(release, "mean", None), getattr(release, "standard_deviation", None)
     if isinstance(mean, float) and isinstance(spread, float):
-        return ExpectedNumbers(mean=mean, spread=max(spread, 1e-9))
+        return ExpectedNumbers(mean=mean, sd=max(spread, 1e-9))
     counts = np.ravel(np.asarray(getattr(release, "value", ()), dtype=float))
     if counts.size < 2 or counts.sum() <= 0:
         raise InvalidParameter(

@@ -145,7 +145,7 @@ _HELP: Mapping[str, str] = {
     "by": "One answer for each label of these columns.",
     "label": "The label whose proportion you want.",
     "variance": "Also releases the variance, so that the interval covers the population.",
-    "spread": "A guess of the standard deviation. It serves the plan only.",
+    "expected_sd": "A guess of the standard deviation. It serves the plan only.",
     "all_rows": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
     "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
     "expected_mean": "The average that you expect. It serves the plan only.",

@@ -356,7 +356,11 @@ def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Fiel
     first: list[Field] = []
     rest: list[Field] = []
     for setting in entry.settings:
-        main = setting.required or setting.name in ("by", "spread", "expected_rows", "bins") or setting.name in release
+        main = (
+            setting.required
+            or setting.name in ("by", "expected_sd", "expected_rows", "bins")
+            or setting.name in release
+        )
         (first if main else rest).append(_setting(draft, ("release", position, setting.name), setting, release))
     unit = value_at(draft.data, ("schema", "unit", "column"))
     spent = [_spending(draft, position, key) for key in _paid(draft, release)]

@@ -295,7 +295,7 @@ def compare_means(
     arm: str = "public",
     unit: Unit = ROW,
     partition_labels: tuple[Any, Any] | None = None,
-    spread: float | None = None,
+    expected_sd: float | None = None,
     rng: Rng = None,
 ) -> MeanComparison:
     """Compare the means of two arms, one outcome per unit.
@@ -330,7 +330,7 @@ def compare_means(
     partition_labels
         Natural partitions: for treatment and control the partition number of every unit. It is public: a replaced
         record keeps its partition.
-    spread
+    expected_sd
         A guess of the outcome's standard deviation, for the choice of ``"best"`` and of budget shares.
     rng
         A seed or generator simulates.
@@ -354,7 +354,7 @@ def compare_means(
     natural = partition_labels is not None
     protection = Protection(unit, neighbours, public_facts(neighbours, arm, natural=natural))
     terms = ComparisonTerms.of(
-        guarantee, statistic, protection, method=method, as_published=as_published, spread=spread, rng=rng
+        guarantee, statistic, protection, method=method, as_published=as_published, expected_sd=expected_sd, rng=rng
     )
     check_simulation(ledger, rng)
     if partitions is None and not isinstance(terms.method, Direct | Best):
@@ -392,13 +392,13 @@ class ComparisonTerms:
         *,
         method: str | Method,
         as_published: bool = False,
-        spread: float | None = None,
+        expected_sd: float | None = None,
         question: Mapping[str, Any] | None = None,
         rng: Rng = None,
     ) -> ComparisonTerms:
         """Check everything that does not need the data."""
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
-        chosen = method_named(method, as_published=as_published, spread=spread)
+        chosen = method_named(method, as_published=as_published, expected_sd=expected_sd)
         if rng is None and not chosen.certified:
             raise NotCertified(
                 f"{chosen.name} has no proved guarantee, so it may not touch real data. "
@@ -444,14 +444,14 @@ def public_facts(neighbours: Neighbours, arm: str, *, natural: bool = False) -> 
     return [Fact.ARM, Fact.PART] if natural else [Fact.ARM]
 
 
-def method_named(method: Any, *, as_published: bool = False, spread: float | None = None) -> Method:
+def method_named(method: Any, *, as_published: bool = False, expected_sd: float | None = None) -> Method:
     """The method object behind a name."""
     if isinstance(method, Method):
         return method
     own: dict[str, Method] = {
-        "best": Best(spread),
+        "best": Best(expected_sd),
         "direct": Direct(),
-        "noise_aware": PartitionLikelihood(spread=spread),
+        "noise_aware": PartitionLikelihood(expected_sd=expected_sd),
     }
     if isinstance(method, str) and method in own:
         if as_published:

@@ -336,7 +336,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
         "censor": PAIR,
         "method": METHOD,
         "arm": METHOD,
-        "spread": NUMBER,
+        "expected_sd": NUMBER,
         "expected_rows": WHOLE,
     }
     schema: Schema
@@ -348,7 +348,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     censor: tuple[float, float] = (0.1, 0.1)
     method: str = "direct"
     arm: str = "public"
-    spread: float | None = None
+    expected_sd: float | None = None
     expected_rows: int | None = None
 
     @classmethod
@@ -362,8 +362,8 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
         if self.expected_rows is not None:
             arms = self.schema.categories(self.by).cells
             requirements.positive_integer("expected_rows", self.expected_rows, at_least=2 * arms)
-        if self.spread is not None:
-            requirements.positive("spread", self.spread)
+        if self.expected_sd is not None:
+            requirements.positive("expected_sd", self.expected_sd)
         if self.method == "noise_aware" and self.statistic.partitions is None:
             raise InvalidParameter("partitions", None, "is needed by noise_aware", "Pass partitions=….")
         self.statistic  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)

@@ -586,34 +586,34 @@ class PartitionLikelihood(Method):
     ----------
     placement_share
         Share of the budget for the placement. Where it is left out it is chosen from public facts: the one with the
-        least expected error for ``spread``, and 0.3 without it, which is close to the best wherever this method is
+        least expected error for ``expected_sd``, and 0.3 without it, which is close to the best wherever this method is
         better than the direct one.
-    spread
+    expected_sd
         A guess of the outcome's standard deviation.
     """
 
     name: ClassVar[str] = "noise_aware"
     placement_share: float | None = None
-    spread: float | None = None
+    expected_sd: float | None = None
 
     def __post_init__(self) -> None:
         if self.placement_share is not None and requirements.probability("placement_share", self.placement_share) == 0:
             raise InvalidParameter("placement_share", self.placement_share, "must be positive", "Pass 0.3.")
-        if self.spread is not None:
-            object.__setattr__(self, "spread", requirements.positive("spread", self.spread))
+        if self.expected_sd is not None:
+            object.__setattr__(self, "expected_sd", requirements.positive("expected_sd", self.expected_sd))
 
     def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "placement_share": self.placement_share, "spread": self.spread}
+        return {"name": self.name, "placement_share": self.placement_share, "expected_sd": self.expected_sd}
 
     def share(self, spending: Spending, setting: Setting) -> float:
         """The share of the budget for the placement, from public facts."""
         if self.placement_share is not None:
             return self.placement_share
-        if self.spread is None or setting.sizes is None:
+        if self.expected_sd is None or setting.sizes is None:
             return PLACEMENT_SHARE
-        sizes, spread = setting.sizes, self.spread
+        sizes, expected_sd = setting.sizes, self.expected_sd
         return min(
-            _SHARES, key=lambda share: expected_error(PartitionLikelihood(share), spending, setting, sizes, spread)
+            _SHARES, key=lambda share: expected_error(PartitionLikelihood(share), spending, setting, sizes, expected_sd)
         )
 
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
@@ -745,41 +745,43 @@ class Best(Method):
 
     Parameters
     ----------
-    spread
+    expected_sd
         A guess of the outcome's standard deviation; by default one hundredth of the width of its bounds, which suits
         outcomes that are mostly zero.
     """
 
     name: ClassVar[str] = "best"
-    spread: float | None = None
+    expected_sd: float | None = None
 
     def __post_init__(self) -> None:
-        if self.spread is not None:
-            object.__setattr__(self, "spread", requirements.positive("spread", self.spread))
+        if self.expected_sd is not None:
+            object.__setattr__(self, "expected_sd", requirements.positive("expected_sd", self.expected_sd))
 
     def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "spread": self.spread}
+        return {"name": self.name, "expected_sd": self.expected_sd}
 
     def chosen(self, spending: Spending, setting: Setting) -> Method:
         """The method that public facts speak for."""
         if setting.sizes is None or setting.statistic.partitions is None:
             return Direct()
         low, high = setting.statistic.bounds
-        spread = (high - low) / 100 if self.spread is None else self.spread
+        expected_sd = (high - low) / 100 if self.expected_sd is None else self.expected_sd
         direct, aware = (
-            expected_error(method, spending, setting, setting.sizes, spread)
-            for method in (Direct(), PartitionLikelihood(spread=self.spread))
+            expected_error(method, spending, setting, setting.sizes, expected_sd)
+            for method in (Direct(), PartitionLikelihood(expected_sd=self.expected_sd))
         )
-        return PartitionLikelihood(spread=self.spread) if aware < direct else Direct()
+        return PartitionLikelihood(expected_sd=self.expected_sd) if aware < direct else Direct()
 
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         return self.chosen(spending, setting).run(arms, spending, setting)
 
 
-def expected_error(method: Method, spending: Spending, setting: Setting, sizes: Sequence[int], spread: float) -> float:
+def expected_error(
+    method: Method, spending: Spending, setting: Setting, sizes: Sequence[int], expected_sd: float
+) -> float:
     """Expected standard error of a method, from public facts and a guessed standard deviation of the outcome."""
     low, high = setting.statistic.bounds
-    sampling = spread**2 * sum(1 / size for size in sizes[:2])
+    sampling = expected_sd**2 * sum(1 / size for size in sizes[:2])
     unit = _unit_variance(spending, setting)
     direct_noise = unit * sum(((high - low) / size) ** 2 for size in sizes[:2])
     if setting.sizes is None:  # noise of three moments, the most for a mean at an end of the bounds: 0² + ½² + 1²

@@ -260,7 +260,7 @@ def plan_comparison(
     *,
     bounds: tuple[float, float],
     guarantee: Guarantee,
-    spread: float,
+    expected_sd: float,
     partitions: int | None = None,
     censor: tuple[float, float] = (0.1, 0.1),
     neighbours: Neighbours = Neighbours.REPLACE_ONE,
@@ -276,7 +276,7 @@ def plan_comparison(
         Number of units in treatment and control.
     bounds, guarantee, partitions, censor, neighbours, arm
         As in `discreet.compare_means`; ``partitions`` is suggested where it is left out.
-    spread
+    expected_sd
         A guess of the outcome's standard deviation.
     power, level
         Of the smallest detectable effect.
@@ -284,7 +284,7 @@ def plan_comparison(
     Examples
     --------
     >>> from discreet import PureDP
-    >>> plan = plan_comparison((100_000, 100_000), bounds=(0, 500), guarantee=PureDP(1.0), spread=20.0)
+    >>> plan = plan_comparison((100_000, 100_000), bounds=(0, 500), guarantee=PureDP(1.0), expected_sd=20.0)
     >>> plan.method, round(plan.smallest_effect, 2)
     ('direct', 0.25)
     """
@@ -293,15 +293,17 @@ def plan_comparison(
         raise InvalidParameter("units", units, "must be the two arms' numbers of units", "Pass units=(1000, 1000).")
     sizes = tuple(requirements.positive_integer("units", size, at_least=2) for size in tuple(units))
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
-    guess = requirements.positive("spread", spread)
+    guess = requirements.positive("expected_sd", expected_sd)
     count = partitions if partitions is not None else suggested_partitions(min(sizes))
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
     public = size_is_public(neighbours, arm)
     setting, spending = Setting(statistic, neighbours, sizes if public else None), Spending(guarantee)
     low, high = statistic.bounds
     if guess > high - low:
-        raise InvalidParameter("spread", spread, "cannot exceed the width of the bounds", "Pass a standard deviation.")
-    methods = [Direct(), PartitionLikelihood(spread=guess)] if count is not None else [Direct()]
+        raise InvalidParameter(
+            "expected_sd", expected_sd, "cannot exceed the width of the bounds", "Pass a standard deviation."
+        )
+    methods = [Direct(), PartitionLikelihood(expected_sd=guess)] if count is not None else [Direct()]
     check_censor(methods[-1], statistic)
     return plan_methods(methods, spending, setting, sizes, guess, power=power, level=level)
 
@@ -311,23 +313,23 @@ def plan_methods(
     spending: Spending,
     setting: Setting,
     sizes: Sequence[int],
-    spread: float,
+    expected_sd: float,
     *,
     power: float = 0.8,
     level: float = 0.95,
 ) -> ComparisonPlan:
     """The plan of the method with the smallest expected error, for arms of these sizes and this outcome."""
-    errors = {method.name: expected_error(method, spending, setting, sizes, spread) for method in methods}
+    errors = {method.name: expected_error(method, spending, setting, sizes, expected_sd) for method in methods}
     best = min(errors, key=lambda name: errors[name])
     chosen = next(method for method in methods if method.name == best)
     requirements.level(level)
     wanted = requirements.probability("power", power)
-    sampling = spread**2 * sum(1 / size for size in sizes)
+    sampling = expected_sd**2 * sum(1 / size for size in sizes)
     count = setting.statistic.partitions
     if isinstance(chosen, PartitionLikelihood):
-        errors[best], effect = aware_detection(chosen, spending, setting, sizes, spread, power=wanted, level=level)
+        errors[best], effect = aware_detection(chosen, spending, setting, sizes, expected_sd, power=wanted, level=level)
     else:
-        effect = direct_detection(spending, setting, sizes, spread, power=wanted, level=level)
+        effect = direct_detection(spending, setting, sizes, expected_sd, power=wanted, level=level)
     return ComparisonPlan(
         method=best,
         standard_error=errors,
@@ -424,7 +426,7 @@ class OutcomesOfArms(Question[A]):
     censor: tuple[float, float]
     method: str | Method
     arm: str
-    spread: float | None
+    expected_sd: float | None
     statistic: MeanDifference
 
     @property
@@ -434,18 +436,18 @@ class OutcomesOfArms(Question[A]):
 
     @property
     def _method(self) -> Method:
-        return method_named(self.method, spread=self.spread)
+        return method_named(self.method, expected_sd=self.expected_sd)
 
     @property
     def _guess(self) -> float:
         """The standard deviation that a plan expects."""
-        return (self.outcome.high - self.outcome.low) / 100 if self.spread is None else self.spread
+        return (self.outcome.high - self.outcome.low) / 100 if self.expected_sd is None else self.expected_sd
 
     def _scenario(self, rows: int) -> str:
         """The data that a plan assumes, in words."""
-        guessed = "" if self.spread is not None else ", a hundredth of the bounds' width"
-        spread = f"a standard deviation of {number(self._guess)}{guessed}"
-        return f"{rows:,} rows per arm, most at the lower bound, with {spread}"
+        guessed = "" if self.expected_sd is not None else ", a hundredth of the bounds' width"
+        typical = f"a standard deviation of {number(self._guess)}{guessed}"
+        return f"{rows:,} rows per arm, most at the lower bound, with {typical}"
 
     def _measured(self, *, arms: int, partitions: int | None) -> MeanDifference:
         """The measured statistic. Sizes of arms are public only where rows are the units and no row can drop out."""
@@ -518,7 +520,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         "censor": PAIR,
         "method": METHOD,
         "arm": METHOD,
-        "spread": NUMBER,
+        "expected_sd": NUMBER,
         "expected_rows": WHOLE,
     }
     schema: Schema
@@ -531,7 +533,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     censor: tuple[float, float] = (0.1, 0.1)
     method: str | Method = "best"
     arm: str = "public"
-    spread: float | None = None
+    expected_sd: float | None = None
     expected_rows: int | None = None
 
     @classmethod
