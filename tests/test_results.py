@@ -43,7 +43,7 @@ NO_RESULTS = {
         "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange "
         "NotePart CrossTable Finding Cells View "
         "ProfiledNumber Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
-        "BundledLedger Decision SubModel Term Coefficient LogisticSubModel"
+        "BundledLedger Decision Term Coefficient Design"
     ),
     "how it is protected": (
         "Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload RankClasses LinearFacts"

@@ -654,7 +654,7 @@ def _readings(question: AskedQuestion, answer: Any) -> list[Reading]:
     smaller = [
         replace(reading, measure=f"{reading.measure} in the model on {', '.join(on)}")
         for on in named
-        for reading in answer.model(*on).coefficient_readings()
+        for reading in answer.model(*on).readings()
     ]
     return [*answer.readings(question.columns_read()), *smaller]
 

@@ -1,23 +1,24 @@
-"""Linear fit: what is read from a regression, in the units of the data and under the names of statsmodels."""
+"""Fit: what is read from a regression, in the units of the data and under the names of statsmodels."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.sampler import Floats
 from discreet.core.schema import Contribution, Schema
 from discreet.inference.least_squares import JointTest, LeastSquares
+from discreet.inference.logistic import LogisticFit
 from discreet.questions.question import (
     COLUMN,
     COLUMNS,
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "Coefficients", "CoefficientsQuestion", "CoefficientsRelease", "Design", "ExpectedError", "Fitted",
-    "LinearEstimate", "LinearFit", "SubModel", "Coefficient",
+    "Coefficient", "CoefficientsQuestion", "Design", "LinearEstimate", "RegressionRelease",
 ]  # fmt: skip
 
 
@@ -48,34 +48,8 @@ Array = NDArray[np.float64]
 CONSTANT = "const"
 
 
-class Fitted(Protocol):
-    """The numbers read from a fit between the bounds: by least squares, or of another model linear in its terms."""
-
-    @property
-    def coefficients(self) -> Array:
-        """One per term."""
-
-    @property
-    def rows(self) -> Floats:
-        """Number of rows, known or estimated."""
-
-    def standard_error(self, along: Array) -> Floats:
-        """Of the estimate of ``along``·β."""
-
-    def interval(self, along: Array, level: float) -> tuple[Floats, Floats]:
-        """All values of ``along``·β that are not rejected."""
-
-    def pvalue(self, along: Array, value: float = 0.0) -> Floats:
-        """Of the hypothesis that ``along``·β has this value."""
-
-    def covariance(self) -> Array:
-        """Covariance matrix of the coefficients."""
-
-    def wald(self, restrictions: Array, values: Array) -> JointTest:
-        """Test that several combinations of coefficients have given values."""
-
-
-F = TypeVar("F", bound=Fitted, covariant=True)
+Fit = LeastSquares | LogisticFit
+"""A fit between the bounds, linear in its terms."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +84,7 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
-class Design(Generic[F]):
+class Design:
     """A regression between the bounds, and how its coefficients are read in the units of the data.
 
     Attributes
@@ -128,8 +102,8 @@ class Design(Generic[F]):
     outcome: Coefficient
     terms: tuple[Coefficient, ...]
     labels: Mapping[str, Sequence[Any]]
-    sampled: F
-    observed: F
+    sampled: Fit
+    observed: Fit
 
     @cached_property
     def units(self) -> Array:
@@ -163,13 +137,16 @@ class LinearEstimate(Result):
     Attributes
     ----------
     estimate, standard_error
-        The standard error counts noise and sampling.
+        The standard error counts noise and sampling. A predicted probability has none: its log-odds have.
+    log_odds
+        Of a predicted probability, the log-odds that it is read from.
     """
 
     estimate: float
-    standard_error: float
-    _design: Design[Fitted] = field(repr=False)
+    standard_error: float | None
+    _design: Design = field(repr=False)
     _along: Array = field(repr=False)
+    log_odds: LinearEstimate | None = field(default=None, repr=False)
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population: noise and sampling together.
@@ -179,19 +156,22 @@ class LinearEstimate(Result):
         NoPopulationInterval
             Where the noise leaves nothing to conclude from.
         """
-        low, high = self._ends(self._design.sampled, level)
+        read = self if self.log_odds is None else self.log_odds
+        low, high = read.ends(self._design.sampled, level)
         if not math.isfinite(high - low):
             raise NoPopulationInterval(
-                "guarantee", number(self.estimate), "leaves so much noise that nothing can be said about this number",
+                "guarantee", number(read.estimate), "leaves so much noise that nothing can be said about this number",
                 "Ask with fewer columns, tighter bounds, more rows or a larger budget.",
             )  # fmt: skip
-        return Interval(low, high, level)
+        return Interval(*self.ends(self._design.sampled, level), level)
 
     def heading(self) -> str:
-        return "Estimate from a regression"
+        return "Estimate from a regression" if self.log_odds is None else "Predicted probability"
 
     def facts(self) -> Facts:
-        low, high = self._ends(self._design.sampled, 0.95)
+        low, high = self.ends(self._design.sampled, 0.95)
+        if self.standard_error is None:
+            return [("estimate", f"{self.estimate:.3f}"), ("population interval, 95 %", f"{low:.3f} to {high:.3f}")]
         return [
             ("estimate", f"{self.estimate:.4g}"),
             ("standard error", f"{self.standard_error:.3g}"),
@@ -200,40 +180,76 @@ class LinearEstimate(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Estimate, standard error and 95 % interval as JSON-ready data."""
-        ends = dict(zip(("low", "high"), self._ends(self._design.sampled, 0.95), strict=True))
-        return {"estimate": self.estimate, "standard_error": self.standard_error, "population_interval": ends}
+        ends = dict(zip(("low", "high"), self.ends(self._design.sampled, 0.95), strict=True))
+        error = {} if self.standard_error is None else {"standard_error": self.standard_error}
+        return {"estimate": self.estimate, **error, "population_interval": ends}
 
-    def _ends(self, fit: Fitted, level: float) -> tuple[float, float]:
-        low, high = fit.interval(self._along, requirements.level(level))
+    def ends(self, fit: Fit, level: float) -> tuple[float, float]:
+        """The ends of the interval that a fit gives, infinite where nothing can be said."""
+        if self.log_odds is not None:
+            low, high = (float(scipy.special.expit(end)) for end in self.log_odds.ends(fit, level))
+            return low, high
+        first, last = fit.interval(self._along, requirements.level(level))
         shift = self.estimate - float(self._along @ fit.coefficients)
-        return float(low) + shift, float(high) + shift
+        return float(first) + shift, float(last) + shift
 
     def pvalue(self, value: float = 0.0) -> float:
         """Of the hypothesis that it has this value in the population."""
+        if self.log_odds is not None:
+            return self.log_odds.pvalue(float(scipy.special.logit(requirements.probability("value", value))))
         shift = self.estimate - float(self._along @ self._design.sampled.coefficients)
         return float(self._design.sampled.pvalue(self._along, requirements.finite("value", value) - shift))
 
 
-class Coefficients(ABC, Generic[F]):
-    """Coefficients of a model that is linear in its terms: the names are those of statsmodels.
+_FEW = 6
 
-    Intervals, standard errors and p-values count noise and sampling.
+
+@dataclass(frozen=True)
+class RegressionRelease(Release):
+    """Noisy moments, and the regressions that follow from them: on all columns, or on any of them (`model`).
+
+    The names are those of statsmodels. Intervals, standard errors and p-values count noise and sampling.
+
+    Least squares: the coefficients are those of the best linear description in the population of clipped values, for
+    errors of any distribution. Logistic: where log-odds are linear in the columns, the intervals are for those
+    coefficients. Where they are not, they are for the coefficients at which the same score has mean zero: within a few
+    per cent of a row's weight those of maximum likelihood.
     """
 
     @property
-    @abstractmethod
-    def design(self) -> Design[F]:
-        """The fit and its units."""
+    def on(self) -> tuple[str, ...]:
+        """The columns of the regression."""
+        return tuple(self.public.get("model", cast(Any, self.statistic).on))
 
-    def _estimate(self, position: int) -> LinearEstimate:
-        along = self.design.units[position]
-        estimate = float(along @ self.design.sampled.coefficients + self.design.shifts[position])
-        return LinearEstimate(estimate, float(self.design.sampled.standard_error(along)), self.design, along)
+    @cached_property
+    def design(self) -> Design:
+        """The fit and its units."""
+        found: Design = cast(Any, self.statistic).design(self)
+        return found
+
+    def model(self, *on: str) -> Self:
+        """The regression on some of the columns, from the same release: it costs nothing more.
+
+        Its intervals rest on bounds where the release took several steps and the model was not named among ``models``.
+        """
+        for column in on:
+            if column not in self.on or on.count(column) > 1:
+                raise InvalidParameter(
+                    "on", list(on), f"must be some of {list(self.on)}, each once", "Check the names."
+                )
+        return replace(self, public={**self.public, "model": list(on)})
+
+    def _along(self, along: Array, shift: float = 0.0) -> LinearEstimate:
+        """A combination of coefficients between the bounds, moved by ``shift``."""
+        fit = self.design.sampled
+        estimate = float(along @ fit.coefficients + shift)
+        return LinearEstimate(estimate, float(fit.standard_error(along)), self.design, along)
 
     @cached_property
     def coefficients(self) -> dict[str, LinearEstimate]:
         """Every coefficient by name, with its own intervals and tests."""
-        return {term.name: self._estimate(position) for position, term in enumerate(self.design.terms)}
+        each = zip(self.design.terms, self.design.units, self.design.shifts.tolist(), strict=True)
+        return {term.name: self._along(along, shift) for term, along, shift in each}
 
     @property
     def params(self) -> dict[str, float]:
@@ -243,12 +259,12 @@ class Coefficients(ABC, Generic[F]):
     @property
     def bse(self) -> dict[str, float]:
         """Their standard errors: noise and sampling together, whatever the errors' variance."""
-        return {name: one.standard_error for name, one in self.coefficients.items()}
+        return {name: cast(float, one.standard_error) for name, one in self.coefficients.items()}
 
     @property
     def tvalues(self) -> dict[str, float]:
         """Coefficients over their standard errors."""
-        return {name: one.estimate / one.standard_error for name, one in self.coefficients.items()}
+        return {name: self.params[name] / error for name, error in self.bse.items()}
 
     @property
     def pvalues(self) -> dict[str, float]:
@@ -265,9 +281,7 @@ class Coefficients(ABC, Generic[F]):
     def intervals(self, alpha: float = 0.05) -> dict[str, Interval]:
         """Population intervals of the coefficients, by term: noise and sampling together."""
         level = requirements.level(1 - alpha)
-        return {
-            name: Interval(*one._ends(self.design.sampled, level), level) for name, one in self.coefficients.items()
-        }
+        return {name: Interval(*one.ends(self.design.sampled, level), level) for name, one in self.coefficients.items()}
 
     def noise_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """Noise intervals at level 1 − alpha, for the coefficients in the data: as `conf_int`."""
@@ -277,7 +291,7 @@ class Coefficients(ABC, Generic[F]):
         """Intervals for the coefficients in the data, which the noise alone keeps from being known."""
         level = requirements.level(1 - alpha)
         return {
-            name: Interval(*one._ends(self.design.observed, level), level) for name, one in self.coefficients.items()
+            name: Interval(*one.ends(self.design.observed, level), level) for name, one in self.coefficients.items()
         }
 
     def cov_params(self) -> Array:
@@ -297,9 +311,7 @@ class Coefficients(ABC, Generic[F]):
         if unknown:
             raise InvalidParameter("weights", unknown[0], f"must be one of {names}", "Check the spelling.")
         each = np.array([requirements.finite("weights", weights.get(name, 0.0)) for name in names])
-        along = each @ self.design.units
-        estimate = float(along @ self.design.sampled.coefficients + each @ self.design.shifts)
-        return LinearEstimate(estimate, float(self.design.sampled.standard_error(along)), self.design, along)
+        return self._along(each @ self.design.units, float(each @ self.design.shifts))
 
     def wald_test(self, *columns: str) -> JointTest:
         """Test that the coefficients of some columns, by default of all, are 0 together."""
@@ -311,24 +323,17 @@ class Coefficients(ABC, Generic[F]):
         chosen = [position for position, term in enumerate(self.design.terms) if term.column in used]
         return self.design.sampled.wald(np.eye(len(self.design.terms))[chosen], np.zeros(len(chosen)))
 
-    @property
-    def _on(self) -> str:
-        return ", ".join(dict.fromkeys(term.column for term in self.design.terms if term.column))
-
-    def _table(self, alpha: float, letter: str) -> list[str]:
+    def _table(self, alpha: float) -> list[str]:
         """The coefficients as lines of a table."""
-        intervals, pvalues = self.intervals(alpha), self.pvalues
+        intervals, pvalues, letter = self.intervals(alpha), self.pvalues, "z" if self._logistic else "t"
         head = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]")
         lines: list[tuple[str, ...]] = [head]
-        for name, one in self.coefficients.items():
+        for name, spread in self.bse.items():
             ends = intervals[name]
-            known = math.isfinite(float(ends.width))
-            digits = _decimals(one.standard_error)
-            numbers = (one.estimate, one.standard_error, float(ends.low), float(ends.high))
-            estimate, error, *shown = (f"{value:.{digits}f}" for value in numbers)
-            ratio = f"{one.estimate / one.standard_error:.2f}"
-            told = shown if known else ["nothing can", "be said"]
-            lines.append((name, estimate, error, ratio, f"{pvalues[name]:.3f}", *told))
+            numbers = (self.params[name], spread, float(ends.low), float(ends.high))
+            estimate, error, *shown = (f"{value:.{_decimals(spread)}f}" for value in numbers)
+            told = shown if math.isfinite(float(ends.width)) else ["nothing can", "be said"]
+            lines.append((name, estimate, error, f"{self.tvalues[name]:.2f}", f"{pvalues[name]:.3f}", *told))
         widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
         return [
             "  ".join(
@@ -337,7 +342,7 @@ class Coefficients(ABC, Generic[F]):
             for line in lines
         ]
 
-    def coefficient_readings(self) -> list[Reading]:
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every coefficient with both intervals; None stands for an interval without an end."""
         noise, both = self.noise_intervals(), self.intervals()
         return [
@@ -354,104 +359,6 @@ class Coefficients(ABC, Generic[F]):
             for name, one in self.coefficients.items()
         ]
 
-
-class LinearFit(Coefficients[LeastSquares]):
-    """Coefficients of a regression with intervals that are valid for errors of any distribution.
-
-    The coefficients are those of the best linear description in the population of clipped values. Intervals, standard
-    errors and p-values assume neither normal errors nor errors of equal variance.
-    """
-
-    @property
-    def rsquared(self) -> float:
-        """The share of the outcome's variance that is described, from 0 to 1."""
-        return self.design.sampled.r_squared
-
-    @property
-    def scale(self) -> float:
-        """Variance of what is left."""
-        return self.design.sampled.residual_variance * self.design.outcome.width**2
-
-    def predict(self, values: Mapping[str, Any]) -> LinearEstimate:
-        """The mean outcome of rows with these values, with its interval."""
-        along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
-        estimate = float(along @ self.design.sampled.coefficients) + self.design.outcome.low
-        return LinearEstimate(estimate, float(self.design.sampled.standard_error(along)), self.design, along)
-
-    def summary(self, alpha: float = 0.05) -> str:
-        """The regression as a table."""
-        spread = f"{math.sqrt(self.scale):.4g}"
-        facts = f"rows {number(round(self.nobs))}, R² {self.rsquared:.3f}, residual standard deviation {spread}"
-        words = "Standard errors, tests and intervals count noise and sampling, for any errors."
-        head = f"Least squares of {self.design.outcome.name} on {self._on}"
-        return "\n".join([head, facts, *self._table(alpha, "t"), words])
-
-
-def _decimals(error: float) -> int:
-    """Decimals that leave a standard error three digits: a table's numbers show no more than is known."""
-    return max(2 - math.floor(math.log10(error)), 0) if 0 < error < math.inf else 6
-
-
-def _finite(interval: Interval) -> Interval | None:
-    return interval if math.isfinite(float(interval.width)) else None
-
-
-@dataclass(frozen=True)
-class SubModel(LinearFit):
-    """A regression on some of the columns of a release: it costs nothing more."""
-
-    fitted: Design[LeastSquares]
-
-    @property
-    def design(self) -> Design[LeastSquares]:
-        return self.fitted
-
-    def __str__(self) -> str:
-        return self.summary()
-
-
-# ---- Coefficients of a release: what the releases of all regressions share, whatever they fit
-
-
-_FEW = 6
-
-
-@dataclass(frozen=True)
-class CoefficientsRelease(Release, Coefficients[F]):
-    """Noisy moments, and the coefficients that follow from them."""
-
-    @abstractmethod
-    def _fitted(self, on: Sequence[str]) -> Design[F]:
-        """The fit on some of the columns."""
-
-    @abstractmethod
-    def fit_facts(self) -> Facts:
-        """The facts that tell how well the fit describes the outcome."""
-
-    @property
-    def on(self) -> tuple[str, ...]:
-        """The columns of the regression."""
-        return tuple(cast(Any, self.statistic).on)
-
-    @property
-    def _rows_per_unit(self) -> int:
-        """All rows of a unit may move together, in whatever cells they are."""
-        sides = self.neighbours.sides
-        return max(1, round(self.sensitivity.require_l1() / sides))
-
-    @cached_property
-    def design(self) -> Design[F]:
-        return self._fitted(self.on)
-
-    def _fitted_on(self, on: Sequence[str]) -> Design[F]:
-        """The fit on columns that a user named."""
-        for column in on:
-            if column not in self.on or on.count(column) > 1:
-                raise InvalidParameter(
-                    "on", list(on), f"must be some of {list(self.on)}, each once", "Check the names."
-                )
-        return self._fitted(on)
-
     @property
     def estimate(self) -> NDArray[np.float64]:
         """The coefficients, the constant first."""
@@ -467,9 +374,9 @@ class CoefficientsRelease(Release, Coefficients[F]):
 
     def facts(self) -> Facts:
         """Every coefficient with its intervals, then how it was protected."""
-        lines = [(one.label, _in_words(one)) for one in self.coefficient_readings()]
+        lines = [(one.label, _in_words(one)) for one in self.readings()]
         lines.append(("intervals", BOTH_INTERVALS))
-        fit = [*self.fit_facts(), ("rows", number(round(self.nobs)))]
+        fit = [self._fit_fact(), ("rows", number(round(self.nobs)))]
         return [*lines, *fit, *self.protection_facts()]
 
     def verdict(self) -> Mapping[str, Any]:
@@ -482,13 +389,12 @@ class CoefficientsRelease(Release, Coefficients[F]):
         columns = f"{', '.join(others)} and {last}" if others else last
         related = f"{columns} {'go' if others else 'goes'} with {self.design.outcome.column}"
         evidence = "evidence" if pvalue <= 0.05 else "no evidence"
-        fit = "; ".join(f"{name} {value}" for name, value in self.fit_facts()[:1])
-        shown = f"{pvalue_equation(pvalue)}; {fit}; {round(self.nobs):,} rows"
+        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {round(self.nobs):,} rows"
         return f"There is {evidence} that {related} ({shown})."
 
     def _each(self) -> str:
         """Every coefficient but the constant in words, or which of many differ from 0."""
-        slopes = self.coefficient_readings()[1:]
+        slopes = self.readings()[1:]
         if len(slopes) > _FEW:
             found = [one.label for one in slopes if one.pvalue is not None and one.pvalue <= 0.05]
             names = f": {', '.join(found)}" if found else ""
@@ -500,9 +406,89 @@ class CoefficientsRelease(Release, Coefficients[F]):
             told.append(f"{one.label} {shown}" if one.population is not None else f"{one.label}: nothing can be said")
         return f"Coefficients, with population intervals: {'; '.join(told)}."
 
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """Every coefficient, with both intervals."""
-        return self.coefficient_readings()
+    # ---- what least squares and logistic regressions do not share ----------------------------------------------------
+
+    @property
+    def _logistic(self) -> bool:
+        return isinstance(self.design.sampled, LogisticFit)
+
+    @property
+    def _squares(self) -> LeastSquares:
+        fit = self.design.sampled
+        if not isinstance(fit, LeastSquares):
+            raise AttributeError("a logistic regression has no least squares. Read prsquared, or ask for a regression.")
+        return fit
+
+    @property
+    def rsquared(self) -> float:
+        """The share of the outcome's variance that least squares describe, from 0 to 1."""
+        return self._squares.r_squared
+
+    @property
+    def scale(self) -> float:
+        """Variance of what least squares leave."""
+        return self._squares.residual_variance * self.design.outcome.width**2
+
+    @property
+    def odds_ratios(self) -> dict[str, float]:
+        """Of a logistic regression, by what the odds are multiplied per unit of each column."""
+        self._likelihood  # noqa: B018  (refuses least squares)
+        return {name: float(np.exp(value)) for name, value in self.params.items()}
+
+    def odds_ratio_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Population intervals of the odds ratios, as `conf_int`; from 0 to ∞ where nothing can be said."""
+        self._likelihood  # noqa: B018  (refuses least squares)
+        with np.errstate(over="ignore"):
+            return np.exp(self.conf_int(alpha))
+
+    @property
+    def _likelihood(self) -> LogisticFit:
+        fit = self.design.sampled
+        if not isinstance(fit, LogisticFit):
+            raise AttributeError("least squares have no odds. Read rsquared, or ask for a logistic regression.")
+        return fit
+
+    @property
+    def prsquared(self) -> float:
+        """McFadden's R² of a logistic regression, from 0 to 1: by how much the columns reduce the deviance."""
+        return self._likelihood.likelihood_gain
+
+    def predict(self, values: Mapping[str, Any]) -> LinearEstimate:
+        """The mean outcome, or its probability, for rows with these values, with its interval."""
+        along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
+        if not self._logistic:
+            return self._along(along, self.design.outcome.low)
+        found = self._along(along)
+        return LinearEstimate(float(scipy.special.expit(found.estimate)), None, self.design, along, found)
+
+    def heading(self) -> str:
+        return f"{'Logistic regression' if self._logistic else 'Regression'} of {self.design.outcome.name}"
+
+    def _fit_fact(self) -> tuple[str, str]:
+        """How well the fit describes the outcome."""
+        return ("pseudo R²", f"{self.prsquared:.3f}") if self._logistic else ("R²", f"{self.rsquared:.3f}")
+
+    def summary(self, alpha: float = 0.05) -> str:
+        """The regression as a table."""
+        outcome, on = self.design.outcome, ", ".join(self.on)
+        facts = f"rows {number(round(self.nobs))}, {' '.join(self._fit_fact())}"
+        if self._logistic:
+            head = f"Logistic regression of {outcome.column} = {outcome.label} on {on}"
+            words = "Log-odds; standard errors, tests and intervals count noise and sampling."
+        else:
+            head = f"Least squares of {outcome.name} on {on}"
+            facts += f", residual standard deviation {math.sqrt(self.scale):.4g}"
+            words = "Standard errors, tests and intervals count noise and sampling, for any errors."
+        return "\n".join([head, facts, *self._table(alpha), words])
+
+
+def _decimals(error: float) -> int:
+    """Decimals that leave a standard error three digits: a table's numbers show no more than is known."""
+    return max(2 - math.floor(math.log10(error)), 0) if 0 < error < math.inf else 6
+
+
+def _finite(interval: Interval) -> Interval | None:
+    return interval if math.isfinite(float(interval.width)) else None
 
 
 def _in_words(reading: Reading) -> str:
@@ -520,31 +506,22 @@ def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:
 # ---- Coefficients question: what the questions of all regressions share, whatever they fit
 
 
-R = TypeVar("R", bound=CoefficientsRelease[Any])
+ExpectedError = tuple[str, float, float]
+"""A coefficient and the standard errors that a plan expects of it: from noise, and from sampling."""
 
 
-class ExpectedError(NamedTuple):
-    """Standard errors that a plan expects of a coefficient, from noise and from sampling."""
-
-    name: str
-    noise: float
-    sampling: float
-
-    @property
-    def both(self) -> float:
-        """Noise and sampling together."""
-        return math.hypot(self.noise, self.sampling)
-
-    def words(self) -> str:
-        """For readers of the plan."""
-        return (
-            f"{self.name}: standard error {self.both:.3g} ({self.noise:.3g} noise, {self.sampling:.3g} sampling); "
-            f"a 5 % test detects {DETECTED * self.both:.3g} with 80 % power"
-        )
+def _words(expected: ExpectedError) -> str:
+    """For readers of the plan."""
+    name, noise, sampling = expected
+    both = math.hypot(noise, sampling)
+    return (
+        f"{name}: standard error {both:.3g} ({noise:.3g} noise, {sampling:.3g} sampling); "
+        f"a 5 % test detects {DETECTED * both:.3g} with 80 % power"
+    )
 
 
 @dataclass(frozen=True)
-class CoefficientsQuestion(MeasuredQuestion[R]):
+class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     """A question about the relation of an outcome to other columns."""
 
     forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
@@ -571,8 +548,8 @@ class CoefficientsQuestion(MeasuredQuestion[R]):
         """The errors that a plan states of every coefficient but the constant, for unrelated columns spread evenly."""
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
-        first = next(iter(self._expected_errors(self.measurement)))
-        return replace(super().plan(ledger), smallest_effect=DETECTED * first.both)
+        _, noise, sampling = next(iter(self._expected_errors(self.measurement)))
+        return replace(super().plan(ledger), smallest_effect=DETECTED * math.hypot(noise, sampling))
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
-        return (*super()._notes(found), *(one.words() for one in self._expected_errors(found)))
+        return (*super()._notes(found), *map(_words, self._expected_errors(found)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, cast
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.door import Allowance, Claim, Passed, Step
-from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
+from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee, is_pure
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot
@@ -28,19 +28,11 @@ from discreet.inference.noise import largest_variance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict, mechanism_of
+from discreet.mechanisms.mechanism import Mechanism, mechanism_of
 from discreet.questions.bounded import fractions
 from discreet.questions.moments import MOST_PARTS, moments_measurement
 from discreet.questions.question import MODELS, DeclaredColumns, Expected, Forecast, Form, Measurement, column_names
-from discreet.questions.regression.fit import (
-    Coefficient,
-    CoefficientsQuestion,
-    CoefficientsRelease,
-    Design,
-    ExpectedError,
-    LinearFit,
-    SubModel,
-)
+from discreet.questions.regression.fit import Coefficient, CoefficientsQuestion, ExpectedError, RegressionRelease
 from discreet.questions.regression.moments import (
     MomentBoxes,
     MomentProducts,
@@ -54,12 +46,10 @@ from discreet.questions.regression.moments import (
     read_moments,
     weighed,
 )
-from discreet.results.display import Facts
 from discreet.results.ledger import Ledger
 
 __all__ = [
-    "RegressionInOneStep", "RegressionQuestion", "RegressionRelease", "SHARE", "exact_squares", "measured_squares",
-    "squares_step",
+    "RegressionQuestion", "SHARE", "exact_squares", "squares_step",
 ]  # fmt: skip
 
 
@@ -103,13 +93,6 @@ def exact_squares(
     return fractions([Fraction(total, SHARES) for total in squares(rows, selected, along, residual)])
 
 
-def measured_squares(fit: LeastSquares, stored: dict[str, Any], before: int = 0) -> MeasuredSquares:
-    """The squares that the last step measured of a fit, stored behind so many numbers of other fits."""
-    variance = largest_variance(mechanism_from_dict(stored["mechanism"]))
-    own = stored["value"][before : before + len(fit.terms)]
-    return MeasuredSquares(fit, np.array(own, dtype=float), variance)
-
-
 def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Coefficient]]) -> dict[str, list[float]]:
     """Σ value·term as a function of grid steps and labels."""
     found = {"": [0.0], **{name: [0.0] for name in selected.columns}}
@@ -125,68 +108,6 @@ def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Coe
     return found
 
 
-# ---- Regression release: noisy moments, and the regressions that follow from them
-
-
-@dataclass(frozen=True)
-class RegressionRelease(CoefficientsRelease[LeastSquares], LinearFit):
-    """Noisy moments, and the regressions that follow from them: on all columns, or on any of them (`model`)."""
-
-    @property
-    def _of(self) -> Moments:
-        return cast(Moments, self.statistic)
-
-    @property
-    def _rows_per_unit(self) -> int:
-        """All rows of a unit may move together, in whatever cells they are."""
-        one = self._of.sensitivity(neighbours=self.neighbours)
-        return max(1, round(self.sensitivity.require_l1() / one.require_l1()))
-
-    def _fitted(self, on: Sequence[str]) -> Design[LeastSquares]:
-        sampled, observed = (self._fit(on, rows) for rows in (self._rows_per_unit, 0))
-        return Design(self._of.explained, self._of.terms(on), self._of.labels, sampled, observed)
-
-    def _fit(self, on: Sequence[str], rows_per_unit: int) -> LeastSquares:
-        drawn, products = [(self.mechanism, self.value)], self.public.get("products")
-        if products is not None:
-            drawn.append((mechanism_from_dict(products["mechanism"]), products["value"]))
-        stored = self.public.get("centred_squares")
-        if stored is None and not knows_squares(self._of):
-            raise NoPopulationInterval(
-                "release", self._of.title, "lacks the last step, which intervals need", "Ask a session for it."
-            )
-        whole = first_fit(self._of, drawn, self.public.get("n"), rows_per_unit)
-        found = fit_on(self._of, on, whole)
-        if stored is None:
-            return found
-        around, before = self._measured_around(on, stored)
-        terms = self._of.terms(around)
-        squares = measured_squares(fit_on(self._of, around, whole), stored, before)
-        return replace(found, squares=squares, places=tuple(map(terms.index, self._of.terms(on))))
-
-    def _measured_around(self, on: Sequence[str], stored: dict[str, Any]) -> tuple[Sequence[str], int]:
-        """The model with the same columns whose squares were measured, or the whole; and what is stored before it."""
-        before = len(self._of.terms(self.on))
-        for one in stored.get("models", ()):
-            if set(one) == set(on):
-                return one, before
-            before += len(self._of.terms(one))
-        return self.on, 0
-
-    def model(self, *on: str) -> SubModel:
-        """The regression on some of the columns, from the same release: it costs nothing more.
-
-        Its intervals rest on bounds where the release took several steps and the model was not named among ``models``.
-        """
-        return SubModel(self._fitted_on(on))
-
-    def heading(self) -> str:
-        return f"Regression of {self._of.explained.name}"
-
-    def fit_facts(self) -> Facts:
-        return [("R²", f"{self.rsquared:.3f}")]
-
-
 _EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
 """Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
 of these; beyond, they would bring more noise than the bound that takes their place."""
@@ -197,7 +118,7 @@ _WORTH_IT = 1.25
 
 
 @dataclass(frozen=True)
-class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
+class RegressionQuestion(CoefficientsQuestion):
     """Least squares of a number on other numbers and labels.
 
     Guarantee
@@ -229,10 +150,10 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
     answers: ClassVar[str] = "How does one number change with others, all else equal?"
     ask: ClassVar[str] = "regression"
     meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
-    one_step: ClassVar[bool] = False
     forms: ClassVar[Mapping[str, Form]] = {**CoefficientsQuestion.forms, "models": MODELS}
     _: KW_ONLY
     models: Sequence[str | Sequence[str]] = ()
+    one_step: bool = field(default=False, init=False, repr=False)
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -360,8 +281,12 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         return not knows_squares(cast(Any, self.measurement.statistic))
 
     def in_one_step(self) -> RegressionQuestion:
-        given = {name: getattr(self, name) for name in ("contribution", "expected_rows", "models")}
-        return RegressionInOneStep(self.schema, self.column, self.on, guarantee=self.guarantee, **given)
+        """The same, where everything must be measured at once, as behind an omission step."""
+        found = self.changed()
+        object.__setattr__(found, "one_step", True)
+        vars(found).pop("_measurement", None)
+        found._validate()
+        return found
 
     def _rows(self, moments: Moments) -> int:
         """The number of rows of a unit that count."""
@@ -486,14 +411,7 @@ class RegressionQuestion(CoefficientsQuestion[RegressionRelease]):
         left = moments.explained.width * moments.spread(moments.explained)
         for term in moments.terms(moments.on)[1:]:
             sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))
-            yield ExpectedError(term.name, noise * math.hypot(*self._moves(moments, term)), sampled)
-
-
-@dataclass(frozen=True)
-class RegressionInOneStep(RegressionQuestion):
-    """The same, where everything must be measured at once, as behind an omission step."""
-
-    one_step: ClassVar[bool] = True
+            yield term.name, noise * math.hypot(*self._moves(moments, term)), sampled
 
 
 def outcome_share(boxes: MomentBoxes) -> float:

@@ -7,15 +7,13 @@ Public: ``session.logistic_regression("income", ["age", "sex"], guarantee=guaran
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Bounds
 from discreet.inference.least_squares import Linear
@@ -26,123 +24,13 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions.moments import MOST_PARTS, moments_measurement
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, Measurement
-from discreet.questions.regression.fit import (
-    Coefficients,
-    CoefficientsQuestion,
-    CoefficientsRelease,
-    Design,
-    ExpectedError,
-    LinearEstimate,
-)
+from discreet.questions.regression.fit import CoefficientsQuestion, Design, ExpectedError, RegressionRelease
 from discreet.questions.regression.moments import RegressionMoments
 from discreet.questions.tables.table import table_measurement
-from discreet.results.display import Facts, Interval, Result, number
-from discreet.results.release import Release
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
-    "LogisticMoments", "LogisticQuestion", "LogisticReading", "LogisticRelease", "LogisticSubModel",
-    "PredictedProbability",
+    "LogisticMoments", "LogisticQuestion",
 ]  # fmt: skip
-
-
-# ---- Logistic reading: what is read from a logistic regression, under the names of statsmodels
-
-
-@dataclass(frozen=True)
-class PredictedProbability(Result):
-    """The probability of the outcome for given values.
-
-    Attributes
-    ----------
-    estimate
-        The probability.
-    log_odds
-        The same as log-odds, with their standard error.
-    """
-
-    estimate: float
-    log_odds: LinearEstimate = field(repr=False)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the population: noise and sampling together.
-
-        Raises
-        ------
-        NoPopulationInterval
-            Where the noise leaves nothing to conclude from.
-        """
-        found = self.log_odds.population_interval(level)
-        return Interval(float(scipy.special.expit(found.low)), float(scipy.special.expit(found.high)), level)
-
-    def heading(self) -> str:
-        return "Predicted probability"
-
-    def facts(self) -> Facts:
-        told = self.to_dict()
-        low, high = (told["population_interval"][end] for end in ("low", "high"))
-        return [("estimate", f"{self.estimate:.3f}"), ("population interval, 95 %", f"{low:.3f} to {high:.3f}")]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Probability and 95 % interval as JSON-ready data."""
-        told = self.log_odds.to_dict()["population_interval"]
-        ends = {end: float(scipy.special.expit(value)) for end, value in told.items()}
-        return {"estimate": self.estimate, "population_interval": ends}
-
-
-class LogisticReading(Coefficients[LogisticFit]):
-    """Coefficients of a logistic regression: changes of the log-odds of an outcome per unit of a column.
-
-    Where log-odds are linear in the columns, the intervals are for those coefficients. Where they are not, they are for
-    the coefficients at which the same score has mean zero: within a few per cent of a row's weight those of maximum
-    likelihood.
-    """
-
-    @property
-    def odds_ratios(self) -> dict[str, float]:
-        """By what the odds are multiplied per unit of each column."""
-        return {name: float(np.exp(value)) for name, value in self.params.items()}
-
-    def odds_ratio_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Population intervals of the odds ratios, as `conf_int`; from 0 to ∞ where nothing can be said."""
-        with np.errstate(over="ignore"):
-            return np.exp(self.conf_int(alpha))
-
-    @property
-    def prsquared(self) -> float:
-        """McFadden's R², from 0 to 1: by how much the columns reduce the deviance."""
-        return self.design.sampled.likelihood_gain
-
-    def predict(self, values: Mapping[str, Any]) -> PredictedProbability:
-        """The probability of the outcome for rows with these values, with its interval."""
-        along = self.design.along(requirements.instance("values", values, Mapping, '{"age": 40, "sex": "m"}'))
-        fit = self.design.sampled
-        log_odds = LinearEstimate(float(along @ fit.coefficients), fit.standard_error(along), self.design, along)
-        return PredictedProbability(float(scipy.special.expit(log_odds.estimate)), log_odds)
-
-    def summary(self, alpha: float = 0.05) -> str:
-        """The regression as a table."""
-        outcome = self.design.outcome
-        facts = f"rows {number(round(self.nobs))}, pseudo R² {self.prsquared:.3f}"
-        words = "Log-odds; standard errors, tests and intervals count noise and sampling."
-        head = f"Logistic regression of {outcome.column} = {outcome.label} on {self._on}"
-        return "\n".join([head, facts, *self._table(alpha, "z"), words])
-
-
-@dataclass(frozen=True)
-class LogisticSubModel(LogisticReading):
-    """A logistic regression on some of the columns of a release: it costs nothing more."""
-
-    fitted: Design[LogisticFit]
-
-    @property
-    def design(self) -> Design[LogisticFit]:
-        return self.fitted
-
-    def __str__(self) -> str:
-        return self.summary()
 
 
 Array = NDArray[np.float64]
@@ -186,11 +74,12 @@ class LogisticMoments(RegressionMoments):
     def title(self) -> str:
         return "logistic regression"
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return LogisticRelease
+    def design(self, released: RegressionRelease) -> Design:
+        one = self.sensitivity(neighbours=released.neighbours)
+        rows = max(1, round(released.sensitivity.require_l1() / one.require_l1()))
+        return self.designed(released.on, released.mechanism, released.value, released.public.get("n"), rows)
 
-    def design(self, on: Sequence[str], mechanism: Mechanism, totals: Any, size: int | None, rows: int) -> Any:
+    def designed(self, on: Sequence[str], mechanism: Mechanism, totals: Any, size: int | None, rows: int) -> Design:
         """The fit on some of the columns, from totals with noise and at most so many rows of a unit."""
         law, terms = mechanism.law(0.0), self.terms(on)
         # Terms do not depend on the outcome, which varies fastest among the labels.
@@ -218,32 +107,7 @@ class LogisticMoments(RegressionMoments):
 
 
 @dataclass(frozen=True)
-class LogisticRelease(CoefficientsRelease[LogisticFit], LogisticReading):
-    """Noisy moments, and the logistic regressions that follow from them: on all columns, or on any (`model`)."""
-
-    @property
-    def _of(self) -> LogisticMoments:
-        return cast(LogisticMoments, self.statistic)
-
-    def _fitted(self, on: Sequence[str]) -> Design[LogisticFit]:
-        found: Design[LogisticFit] = self._of.design(
-            on, self.mechanism, self.value, self.public.get("n"), self._rows_per_unit
-        )
-        return found
-
-    def model(self, *on: str) -> LogisticSubModel:
-        """The regression on some of the columns, from the same release: it costs nothing more."""
-        return LogisticSubModel(self._fitted_on(on))
-
-    def heading(self) -> str:
-        return f"Logistic regression of {self._of.explained.name}"
-
-    def fit_facts(self) -> Facts:
-        return [("pseudo R²", f"{self.prsquared:.3f}")]
-
-
-@dataclass(frozen=True)
-class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
+class LogisticQuestion(CoefficientsQuestion):
     """Logistic regression of a column of two labels on numbers and other labels.
 
     Guarantee
@@ -335,21 +199,20 @@ class LogisticQuestion(CoefficientsQuestion[LogisticRelease]):
     def _expected(self, found: Measurement) -> Expected:
         return Expected(rows=found.public.get("n", self.expected_rows))
 
-    def _scenario(self, found: Measurement) -> Design[LogisticFit]:
+    def _scenario(self, found: Measurement) -> Design:
         """The fit that a plan expects."""
         moments = cast(LogisticMoments, found.statistic)
         totals = moments.expected_totals(self._expected(found).rows_per_group())
-        expected: Design[LogisticFit] = moments.design(moments.on, found.mechanism, totals, found.public.get("n"), 1)
-        return expected
+        return moments.designed(moments.on, found.mechanism, totals, found.public.get("n"), 1)
 
     def _forecast(self, found: Measurement) -> Forecast:
         scenario = self._scenario(found)
-        weights = scenario.observed.noise_weights(scenario.units[1])
+        weights = cast(LogisticFit, scenario.observed).noise_weights(scenario.units[1])
         words = self._expected(found).words(like="of unrelated columns, spread evenly")
         return Forecast(weights=tuple(weights.tolist()), scenario=words)
 
     def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
         scenario = self._scenario(found)
         for term, along in zip(scenario.terms[1:], scenario.units[1:], strict=True):
-            both, noise = (fit.standard_error(along) for fit in (scenario.sampled, scenario.observed))
-            yield ExpectedError(term.name, noise, math.sqrt(max(both**2 - noise**2, 0.0)))
+            both, noise = (float(fit.standard_error(along)) for fit in (scenario.sampled, scenario.observed))
+            yield term.name, noise, math.sqrt(max(both**2 - noise**2, 0.0))

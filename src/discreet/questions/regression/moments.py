@@ -9,27 +9,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
-from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.columns import Label
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
-from discreet.inference.least_squares import Coordinates, LeastSquares, Linear, LinearMoments, ProductMoments
-from discreet.inference.noise import excess_kurtosis
+from discreet.inference.least_squares import (
+    Coordinates,
+    LeastSquares,
+    Linear,
+    LinearMoments,
+    MeasuredSquares,
+    ProductMoments,
+)
+from discreet.inference.noise import excess_kurtosis, largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.questions.bounded import bounds_of_columns, clipped, fractions
 from discreet.questions.moments import BernsteinMoments
-from discreet.questions.regression.fit import CONSTANT, Coefficient
+from discreet.questions.regression.fit import CONSTANT, Coefficient, Design, RegressionRelease
 from discreet.results.release import Statistic
 
 __all__ = [
@@ -85,9 +91,16 @@ class RegressionColumns(ABC):
 
     @classmethod
     def release_type(cls) -> type[Any]:
-        """Releases need fits, and fits these columns; so the name is looked up."""
-        found: type[Any] = import_module("discreet.questions.regression.linear").RegressionRelease
-        return found
+        return RegressionRelease
+
+    def design(self, released: RegressionRelease) -> Design:
+        """The fit on the columns that a release is read for, with sampling and without."""
+        of = cast(Moments, self)
+        one = of.sensitivity(neighbours=released.neighbours)
+        # All rows of a unit may move together, in whatever cells they are.
+        rows = max(1, round(released.sensitivity.require_l1() / one.require_l1()))
+        sampled, observed = (_released_fit(of, released, each) for each in (rows, 0))
+        return Design(self.explained, self.terms(released.on), self.labels, sampled, observed)
 
     def settle(self, numbers: int) -> None:
         """Check the names, and make plain tuples of them."""
@@ -487,6 +500,37 @@ def first_fit(
 def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
     """The fit on some of the columns, from the same totals."""
     return replace(fit, terms=tuple(map(of.linear, of.terms(on))))
+
+
+def _released_fit(of: Moments, released: RegressionRelease, rows_per_unit: int) -> LeastSquares:
+    drawn, products = [(released.mechanism, released.value)], released.public.get("products")
+    if products is not None:
+        drawn.append((mechanism_from_dict(products["mechanism"]), products["value"]))
+    stored = released.public.get("centred_squares")
+    if stored is None and not knows_squares(of):
+        raise NoPopulationInterval(
+            "release", of.title, "lacks the last step, which intervals need", "Ask a session for it."
+        )
+    whole = first_fit(of, drawn, released.public.get("n"), rows_per_unit)
+    found = fit_on(of, released.on, whole)
+    if stored is None:
+        return found
+    around, before = _measured_around(of, released.on, stored)
+    fit, terms = fit_on(of, around, whole), of.terms(around)
+    variance = largest_variance(mechanism_from_dict(stored["mechanism"]))
+    own = np.array(stored["value"][before : before + len(terms)], dtype=float)
+    places = tuple(map(terms.index, of.terms(released.on)))
+    return replace(found, squares=MeasuredSquares(fit, own, variance), places=places)
+
+
+def _measured_around(of: Moments, on: Sequence[str], stored: Mapping[str, Any]) -> tuple[Sequence[str], int]:
+    """The model with the same columns whose squares were measured, or the whole; and what is stored before it."""
+    before = len(of.terms(of.on))
+    for one in stored.get("models", ()):
+        if set(one) == set(on):
+            return one, before
+        before += len(of.terms(one))
+    return of.on, 0
 
 
 def moved_per_row(moments: Moments, term: Coefficient) -> Array:
