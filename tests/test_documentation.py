@@ -12,7 +12,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from pygments.lexers import get_lexer_by_name
 
 from discreet import Session
-from discreet.questions import QUESTIONS
+from discreet.questions import asked
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -77,8 +77,8 @@ def test_the_readme_lists_every_question() -> None:
     listed = (
         (ROOT / "README.md").read_text(encoding="utf-8").partition("What you can ask")[2].partition("Three things")[0]
     )
-    assert set(re.findall(r"`([a-z_]+)`", listed)) == {one.ask for one in QUESTIONS}
-    assert all(hasattr(Session, one.ask) for one in QUESTIONS)
+    assert set(re.findall(r"`([a-z_]+)`", listed)) == {one.ask for one in asked().values()}
+    assert all(hasattr(Session, one.ask) for one in asked().values())
 
 
 def test_the_documentation_stays_short() -> None:

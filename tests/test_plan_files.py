@@ -487,7 +487,7 @@ def test_a_moved_folder_and_a_renamed_parameter_release_nothing_again(tmp_path, 
         def _measured(self):
             return MeanQuestion(self.schema, self.variable, guarantee=self.guarantee).measurement
 
-    monkeypatch.setattr(Questions, "mean", Asked(Renamed))
+    monkeypatch.setattr(Questions, "mean", Asked(lambda: Renamed))
     path = second / "plan.toml"
     path.write_text(path.read_text().replace('column = "x"', 'variable = "x"'))
     assert Job(path).run().drawn == 0

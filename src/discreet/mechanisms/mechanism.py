@@ -140,7 +140,8 @@ class Registry(Generic[Kind]):
         if name is None:
             return
         # The library's own names are taken before anybody else's, in whatever order modules are imported.
-        known = self._known.get(name) if self._owns(cls) else self.classes().get(name)
+        own = cls.__module__.startswith("discreet.")
+        known = self._known.get(name) if own else self.classes().get(name)
         if known is not None and _full_name(known) != _full_name(cls):
             raise InvalidParameter(
                 "name",
@@ -150,9 +151,6 @@ class Registry(Generic[Kind]):
             )
         self._known[name] = cls
         self._earlier |= {old: (name, settings) for old, settings in cls.__dict__.get("earlier", {}).items()}
-
-    def _owns(self, cls: type[Kind]) -> bool:
-        return any(cls.__module__.startswith(f"{package}.") for package in self.packages)
 
     def classes(self) -> dict[str, type[Kind]]:
         """All of them by name."""

@@ -8,54 +8,38 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from discreet import questions
 from discreet.core.errors import WrongType, spelling
 from discreet.core.schema import Schema
-from discreet.questions.clusters.question import ClustersQuestion
-from discreet.questions.common_labels import GroupsQuestion
-from discreet.questions.comparison.many import ArmsQuestion
-from discreet.questions.comparison.question import ComparisonQuestion
-from discreet.questions.count import CountQuestion
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
-from discreet.questions.distinct import DistinctQuestion
-from discreet.questions.dropped_rows import DroppedRowsQuestion
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.histogram import HistogramQuestion
-from discreet.questions.mean import MeanQuestion
-from discreet.questions.mode import ModeQuestion
-from discreet.questions.ordered_tests import KolmogorovSmirnovQuestion, RankCorrelationQuestion, RankTestQuestion
-from discreet.questions.profile.question import ProfileQuestion
-from discreet.questions.proportion import ProportionQuestion
-from discreet.questions.quantile import MedianQuestion, QuantileQuestion
 from discreet.questions.question import Question
-from discreet.questions.regression.linear import RegressionQuestion
-from discreet.questions.regression.logistic import LogisticQuestion
-from discreet.questions.running_total import RunningTotalQuestion
-from discreet.questions.signed_rank import SignedRankQuestion
-from discreet.questions.sum import SumQuestion
-from discreet.questions.tables.margins import TablesQuestion
-from discreet.questions.tables.table import TableQuestion
-from discreet.questions.tables.tests import GoodnessOfFitQuestion, HomogeneityQuestion, IndependenceQuestion
-from discreet.questions.usable_values import UsableValuesQuestion
-from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
 
 if TYPE_CHECKING:
     from discreet.plans.planner import Planner
     from discreet.session import Groups, Session
 
-__all__ = ["QUESTIONS", "Asked", "Questions", "asked"]
+__all__ = ["Asked", "Questions", "asked"]
 
 P = ParamSpec("P")
 A = TypeVar("A")
 
 
 class Asked(Generic[P, A]):
-    """A question as a method of whatever can ask it."""
+    """A question as a method of whatever can ask it; ``named`` says which, when it is first asked.
 
-    def __init__(self, question: Callable[Concatenate[Schema, P], Question[A]]) -> None:
-        self.question = question
+    So a session imports the questions that it is asked, and no others.
+    """
+
+    def __init__(self, named: Callable[[], Callable[Concatenate[Schema, P], Question[A]]]) -> None:
+        self._named = named
+
+    @cached_property
+    def question(self) -> Callable[Concatenate[Schema, P], Question[A]]:
+        """The class of the question."""
+        return self._named()
 
     @overload
     def __get__(self, owner: None, kind: Any = None) -> Asked[P, A]: ...
@@ -102,43 +86,39 @@ class Questions:
     ``mean("age", epsilon=0.5)`` is short for ``ask(MeanQuestion(schema, "age", epsilon=0.5))``.
     """
 
-    profile = Asked(ProfileQuestion)
-    usable_values = Asked(UsableValuesQuestion)
-    dropped_rows = Asked(DroppedRowsQuestion)
-    count = Asked(CountQuestion)
-    sum = Asked(SumQuestion)
-    running_total = Asked(RunningTotalQuestion)
-    mean = Asked(MeanQuestion)
-    proportion = Asked(ProportionQuestion)
-    variance = Asked(VarianceQuestion)
-    std = Asked(StandardDeviationQuestion)
-    covariance_matrix = Asked(CovarianceMatrixQuestion)
-    regression = Asked(RegressionQuestion)
-    logistic_regression = Asked(LogisticQuestion)
-    quantile = Asked(QuantileQuestion)
-    median = Asked(MedianQuestion)
-    histogram = Asked(HistogramQuestion)
-    table = Asked(TableQuestion)
-    tables = Asked(TablesQuestion)
-    mode = Asked(ModeQuestion)
-    common_labels = Asked(GroupsQuestion)
-    distinct = Asked(DistinctQuestion)
-    goodness_of_fit = Asked(GoodnessOfFitQuestion)
-    homogeneity = Asked(HomogeneityQuestion)
-    independence = Asked(IndependenceQuestion)
-    rank_test = Asked(RankTestQuestion)
-    kolmogorov_smirnov = Asked(KolmogorovSmirnovQuestion)
-    rank_correlation = Asked(RankCorrelationQuestion)
-    signed_rank = Asked(SignedRankQuestion)
-    compare_means = Asked(ComparisonQuestion)
-    compare_arms = Asked(ArmsQuestion)
-    clusters = Asked(ClustersQuestion)
+    profile = Asked(lambda: questions.ProfileQuestion)
+    usable_values = Asked(lambda: questions.UsableValuesQuestion)
+    dropped_rows = Asked(lambda: questions.DroppedRowsQuestion)
+    count = Asked(lambda: questions.CountQuestion)
+    sum = Asked(lambda: questions.SumQuestion)
+    running_total = Asked(lambda: questions.RunningTotalQuestion)
+    mean = Asked(lambda: questions.MeanQuestion)
+    proportion = Asked(lambda: questions.ProportionQuestion)
+    variance = Asked(lambda: questions.VarianceQuestion)
+    std = Asked(lambda: questions.StandardDeviationQuestion)
+    covariance_matrix = Asked(lambda: questions.CovarianceMatrixQuestion)
+    regression = Asked(lambda: questions.RegressionQuestion)
+    logistic_regression = Asked(lambda: questions.LogisticQuestion)
+    quantile = Asked(lambda: questions.QuantileQuestion)
+    median = Asked(lambda: questions.MedianQuestion)
+    histogram = Asked(lambda: questions.HistogramQuestion)
+    table = Asked(lambda: questions.TableQuestion)
+    tables = Asked(lambda: questions.TablesQuestion)
+    mode = Asked(lambda: questions.ModeQuestion)
+    common_labels = Asked(lambda: questions.GroupsQuestion)
+    distinct = Asked(lambda: questions.DistinctQuestion)
+    goodness_of_fit = Asked(lambda: questions.GoodnessOfFitQuestion)
+    homogeneity = Asked(lambda: questions.HomogeneityQuestion)
+    independence = Asked(lambda: questions.IndependenceQuestion)
+    rank_test = Asked(lambda: questions.RankTestQuestion)
+    kolmogorov_smirnov = Asked(lambda: questions.KolmogorovSmirnovQuestion)
+    rank_correlation = Asked(lambda: questions.RankCorrelationQuestion)
+    signed_rank = Asked(lambda: questions.SignedRankQuestion)
+    compare_means = Asked(lambda: questions.ComparisonQuestion)
+    compare_arms = Asked(lambda: questions.ArmsQuestion)
+    clusters = Asked(lambda: questions.ClustersQuestion)
 
 
 def asked() -> dict[str, Any]:
     """The questions by the names under which sessions and plan files ask them."""
     return {name: one.question for name, one in vars(Questions).items() if isinstance(one, Asked)}
-
-
-QUESTIONS: list[type[Question[Any]]] = [kind for name, kind in asked().items() if kind.ask == name]
-"""Every question, without the other names of some: a median is a quantile."""
