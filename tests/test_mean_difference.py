@@ -692,15 +692,11 @@ def test_the_best_method_is_chosen_from_public_facts():
     statistic = MeanDifference(bounds=(0, 50_000), partitions=800, censor=(0.1, 0.1))
     setting = Setting(statistic, Neighbours.REPLACE_ONE, (3_000_000, 3_000_000))
     spending = Spending(PureDP(0.5))
-    assert isinstance(
-        Best(expected_sd=10.0).chosen(spending, setting), PartitionLikelihood
-    )  # far bounds
+    assert isinstance(Best(expected_sd=10.0).chosen(spending, setting), PartitionLikelihood)  # far bounds
     assert isinstance(Best(expected_sd=500.0).chosen(spending, setting), Direct)
     assert PartitionLikelihood().share(spending, setting) == 0.3
     assert PartitionLikelihood(0.2).share(spending, setting) == 0.2
-    assert (
-        PartitionLikelihood(expected_sd=10.0).share(spending, setting) == 0.4
-    )  # far bounds: place with care
+    assert PartitionLikelihood(expected_sd=10.0).share(spending, setting) == 0.4  # far bounds: place with care
     assert PartitionLikelihood(expected_sd=10.0).share(Spending(PureDP(5.0)), setting) == 0.3
     assert (
         PartitionLikelihood(expected_sd=10.0).share(Spending(PureDP(50.0)), setting) == 0.2
