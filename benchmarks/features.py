@@ -60,30 +60,6 @@ ROWS = {
 }
 
 EVERY = {key: words for rows in ROWS.values() for key, words in rows.items()}
-SHORT = {
-    key: words
-    for key, words in EVERY.items()
-    if key
-    in (
-        "models",
-        "many rows",
-        "groups",
-        "bounds",
-        "joins",
-        "engines",
-        "planning",
-        "noise interval",
-        "population interval",
-        "regression",
-        "tests",
-        "number tests",
-        "experiments",
-        "composition",
-        "impossible",
-        "ledger",
-    )
-}
-"""What a reader of the README should know."""
 
 
 def measure() -> dict[str, dict[str, Any]]:

@@ -27,8 +27,8 @@ import regression_coverage
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RESULTS = Path(__file__).parent / "results"
-ALONE = ("regression", "tests", "number tests", "experiments", "running", "ledger")
-"""What no other library in the comparison does."""
+ERRORS = ("count", "mean", "variance")
+"""Errors that the README shows."""
 GUIDES = {name: DOCS / "howto" / f"{name}.md" for name in ("regression", "number_tests", "profile", "tables")}
 PAGES = (ROOT / "README.md", DOCS / "comparison.md", *GUIDES.values())
 SIZES = {"two groups": 200, "two numbers": 1000, "pairs": 200}
@@ -41,8 +41,7 @@ def tables() -> dict[str, str]:
     return {
         "speed": compare.table(peer.stored("compare")["figures"]),
         "accuracy": accuracy.table(peer.stored("accuracy"), accuracy.SHOWN),
-        "reasons": "\n".join(reasons()),
-        "short": features.table(found, features.SHORT),
+        "beside": beside(),
         "features": features.table(
             found, {k: v for rows in features.ROWS.values() for k, v in rows.items()}, brief=True
         ),
@@ -132,49 +131,22 @@ def _of_tables() -> Iterator[str]:
         yield f"{ours[name]:.{digits}f} against {theirs[name]:.{digits}f}"
 
 
-def reasons() -> list[str]:
-    """Three lines with figures that speak for discreet: they open the README."""
-    return [noise(), speed(), conclusions()]
+def beside() -> str:
+    """Six facts in which libraries differ, or are alike, for the README."""
+    speeds, known, errors = peer.stored("compare")["figures"], peer.stored("features"), peer.stored("accuracy")
+    rows = {f"error of a {name}": [_error(errors[one], errors["discreet"], name) for one in speeds] for name in ERRORS}
+    rows["a million rows counted in 100 groups (s)"] = [f"{one['grouped count']:.2g}" for one in speeds.values()]
+    rows["ε of 100 Gaussian releases, σ = 10, δ = 10⁻⁶"] = [
+        known[one]["features"]["composition"]["verdict"] for one in speeds
+    ]
+    rows["regression with standard errors"] = [known[one]["features"]["regression"]["verdict"] for one in speeds]
+    lines = ["| | " + " | ".join(speeds) + " |", "|---|" + "---:|" * len(speeds)]
+    return "\n".join([*lines, *(f"| {words} | " + " | ".join(cells) + " |" for words, cells in rows.items())])
 
 
-def noise() -> str:
-    """Errors of a variance, and the cost of many releases."""
-    errors = {name: one["tasks"] for name, one in peer.stored("accuracy").items()}
-    ours = errors.pop("discreet")["variance"]["rmse"]
-    times = {name: one["variance"]["rmse"] / ours for name, one in errors.items() if "variance" in one}
-    names = list(times)
-    costs = [one["features"]["composition"]["verdict"] for one in peer.stored("features").values()]
-    least, *more = sorted(float(cost) for cost in costs if cost != "–")
-    return (
-        f"- **Less noise.** At the same guarantee, a variance has {min(times.values()):.1f} to "
-        f"{max(times.values()):.1f} times the error in {', '.join(names[:-1])} and {names[-1]}.\n"
-        f"  A hundred Gaussian releases cost ε = {least:g} together; "
-        f"other libraries charge {more[0]:g} to {more[-1]:g}."
-    )
-
-
-def speed() -> str:
-    """Seconds of a draw and of a count."""
-    figures = peer.stored("compare")["figures"]
-    ours, theirs = figures["discreet"], figures["OpenDP"]
-    return (
-        f"- **Exact and fast.** An exact Laplace draw takes {ours['draw']:.0f} ns in a vector "
-        f"({theirs['draw']:,.0f} ns in OpenDP).\n"
-        f"  A million rows are counted in 100 groups within {ours['grouped count']:.1g} s."
-    )
-
-
-def conclusions() -> str:
-    """What no other library in the comparison does."""
-    found = {name: one["features"] for name, one in peer.stored("features").items()}
-    others = [one for name, one in found.items() if name != "discreet"]
-    if any(one[key]["verdict"] == "yes" for one in others for key in ALONE):
-        raise ValueError(f"reasons: another library now has one of {', '.join(ALONE)}. Rewrite the line.")
-    return (
-        f"- **Valid conclusions.** Of {len(found)} libraries [compared](docs/comparison.md), discreet alone has "
-        "regressions with standard errors,\n  tests of tables and of ranks, A/B tests, running totals, and a "
-        "budget that outlives a killed process."
-    )
+def _error(found: Any, ours: Any, name: str) -> str:
+    """An error over discreet's; a dash where the library has no such release."""
+    return f"{found['tasks'][name]['rmse'] / ours['tasks'][name]['rmse']:.2g}" if name in found["tasks"] else "–"
 
 
 def filled(text: str) -> str:
