@@ -199,8 +199,8 @@ def test_gaussian_of_several_shifts_is_certified_and_tight(shifts: list[float]) 
     grid = [Fraction(i, 500) * curve.total for i in range(500)]
     with precisely():
         assert all(GaussianProfile(decimal(mu)).delta_at(float(e)) >= profile.delta_at(float(e)) for e in grid[::5])
-        assert dominates(ball(decimal(mu)), curve)
-        assert not dominates(ball(decimal(mu) * (1 - Fraction(1, 10**9))), curve)
+        assert dominates(ball(decimal(mu)), curve.delta, curve.total)
+        assert not dominates(ball(decimal(mu) * (1 - Fraction(1, 10**9))), curve.delta, curve.total)
     assert mu < LaplaceProfile([sum(profile.shifts)]).gaussian().mu
 
 

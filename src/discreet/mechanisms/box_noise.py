@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy  # whose submodules load when first used
@@ -283,7 +283,3 @@ class BoxNoise(Mechanism):
         law = self.law(0.0)
         reach = law.quantile((1 + level) / 2) + law.grid / 2
         return plain(np.asarray(value) - reach), plain(np.asarray(value) + reach)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {"scale": self.scale, "dimension": self.dimension, "grid": self.grid, "boxes": self.boxes}

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb
@@ -118,6 +118,8 @@ class ComposedProfile(CurveProfile):
         The profiles of the releases; `compose_curves` picks an exact form where there is one.
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("parts",)
+
     def __init__(self, profiles: Iterable[Profile]) -> None:
         self.parts = tuple(_merged(profiles))
 
@@ -178,17 +180,8 @@ class ComposedProfile(CurveProfile):
         # The trade-off curve of a pair on a lattice is piecewise linear between its likelihood-ratio tests.
         return plain(np.asarray(np.interp(alpha, *self._convolution.vertices)))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "composed", "parts": [part.to_dict() for part in self.parts]}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ComposedProfile) and Counter(self.parts) == Counter(other.parts)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(Counter(self.parts).items()))
-
-    def __repr__(self) -> str:
-        return f"ComposedProfile([{', '.join(map(repr, self.parts))}])"
+    def _key(self) -> tuple[Any, ...]:
+        return (frozenset(Counter(self.parts).items()),)  # in any order
 
     def __str__(self) -> str:
         return "; together with ".join(str(part) for part in self.parts)
@@ -213,8 +206,11 @@ class ResponseProfile(CurveProfile):
     ρ = 0.462117
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
         self.bound = ApproxDP(epsilon, delta)
+        self.epsilon, self.delta = self.bound.epsilon, self.bound.delta
 
     def _delta(self, epsilon: float) -> float:
         return self.bound._delta(epsilon)
@@ -236,18 +232,6 @@ class ResponseProfile(CurveProfile):
 
     def _reach(self) -> float:
         return min(self.bound.epsilon, 700.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "response", **self.bound.parameters()}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ResponseProfile) and self.bound == other.bound
-
-    def __hash__(self) -> int:
-        return hash(self.bound)
-
-    def __repr__(self) -> str:
-        return f"ResponseProfile({self.bound.epsilon!r}, {self.bound.delta!r})"
 
     def __str__(self) -> str:
         return f"The worst mechanism within {self.bound}"

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PrivacyCurve, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.sampler import Family, Floats, Location, Truth, Words, plain, uniform_ball
 from discreet.core.numbers import ball, decimal, least, thin, up
 from discreet.core.sensitivity import Sensitivity
@@ -214,6 +214,8 @@ class DiscreteGaussianProfile(CurveProfile):
     ρ = 0.125 0.007249
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("square", "moves", "norm")
+
     def __init__(self, square: float | Fraction, moves: Sequence[int] | None = None, norm: int | None = None) -> None:
         self.square = requirements.exact_positive("square", square)
         self.moves = None if moves is None else tuple(requirements.positive_integer("moves", one) for one in moves)
@@ -243,15 +245,16 @@ class DiscreteGaussianProfile(CurveProfile):
         )
 
     @cached_property
-    def _together(self) -> PrivacyCurve | None:
-        """The curve where it is not that of a single coordinate."""
-        if self.moves is None:
-            return self.concentrated()
-        return None if len(self.moves) == 1 else _Convolved(self.losses(), self.concentrated())
+    def _convolution(self) -> Convolution:
+        return Convolution(self.losses())
 
     def _delta(self, epsilon: float) -> float:
-        if self._together is not None:
-            return self._together.delta_at(epsilon)
+        if self.moves is None:
+            return self.concentrated().delta_at(epsilon)
+        if len(self.moves) > 1:
+            # The decimal that ε prints as may lie half a unit below its binary value.
+            together = self._convolution.upper(math.nextafter(epsilon, 0.0))
+            return min(together, self.concentrated().delta_at(epsilon))
         return min(up(thin(lambda: self._excess(decimal(epsilon)))), 1.0)
 
     def _excess(self, epsilon: Fraction) -> arb:
@@ -261,12 +264,15 @@ class DiscreteGaussianProfile(CurveProfile):
         return at_least(self.square, -last) - ball(epsilon).exp() * at_least(self.square, move - last)
 
     def _epsilon(self, delta: float) -> float:
-        if self._together is not None:
-            return self._together.epsilon_at(delta)
-        if delta == 0:
-            return math.inf
+        if self.moves is None:
+            return self.concentrated().epsilon_at(delta)
         if self._delta(0.0) <= delta:
             return 0.0
+        if len(self.moves) > 1:
+            guess = self.concentrated().epsilon_at(delta)
+            return math.inf if math.isinf(guess) else least(lambda epsilon: self._delta(epsilon) <= delta, guess)
+        if delta == 0:
+            return math.inf
         guess = GaussianDP(math.sqrt(2 * self.rho)).epsilon_at(delta)
         return least(lambda epsilon: self._delta(epsilon) <= delta, max(guess, 1e-9))
 
@@ -278,39 +284,6 @@ class DiscreteGaussianProfile(CurveProfile):
     def _reach(self) -> float:
         rho = float(self.rho)
         return min(rho + 9 * math.sqrt(2 * rho), 700.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        moves = None if self.moves is None else list(self.moves)
-        return {"profile": "discrete_gaussian", "square": str(self.square), "moves": moves, "norm": self.norm}
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.square, self.moves, self.norm
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DiscreteGaussianProfile) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __repr__(self) -> str:
-        return f"DiscreteGaussianProfile({self.square}, {self.moves}, {self.norm})"
-
-
-class _Convolved(PrivacyCurve):
-    """The curve of independent losses, by convolution; never above what their ρ implies."""
-
-    def __init__(self, losses: list[tuple[PrivacyLoss, int]], stated: ZeroConcentratedDP) -> None:
-        self.convolution, self.stated = Convolution(losses), stated
-
-    def _delta(self, epsilon: float) -> float:
-        # The decimal that ε prints as may lie half a unit below its binary value.
-        return min(self.convolution.upper(math.nextafter(epsilon, 0.0)), self.stated.delta_at(epsilon))
-
-    def _epsilon(self, delta: float) -> float:
-        if self._delta(0.0) <= delta:
-            return 0.0
-        guess = self.stated.epsilon_at(delta)
-        return math.inf if math.isinf(guess) else least(lambda epsilon: self._delta(epsilon) <= delta, guess)
 
 
 def _loss(square: Fraction, move: int) -> PrivacyLoss:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy  # whose submodules load when first used
@@ -99,6 +99,8 @@ class GaussianProfile(CurveProfile):
     μ = 0.5 ρ = 0.5
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("mu",)
+
     def __init__(self, mu: float | Fraction) -> None:
         self.mu = requirements.exact_positive("mu", mu)
 
@@ -135,18 +137,6 @@ class GaussianProfile(CurveProfile):
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         return GaussianDP(up(self.mu)).tradeoff(alpha)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "gaussian", "mu": str(self.mu)}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GaussianProfile) and self.mu == other.mu
-
-    def __hash__(self) -> int:
-        return hash(self.mu)
-
-    def __repr__(self) -> str:
-        return f"GaussianProfile({self.mu})"
 
     def __str__(self) -> str:
         return f"Gaussian noise, shifted by {float(self.mu):.6g} standard deviations"

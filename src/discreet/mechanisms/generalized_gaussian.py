@@ -189,6 +189,8 @@ class GeneralizedGaussianProfile(CurveProfile):
     0.026239
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("shift", "order")
+
     def __init__(self, shift: float | Fraction, *, order: int) -> None:
         self.shift, self.order = requirements.exact_positive("shift", shift), _order(order)
 
@@ -251,19 +253,6 @@ class GeneralizedGaussianProfile(CurveProfile):
         """The loss at the output that is exceeded with probability 1e-18."""
         far = float(scipy.special.gammainccinv(1 / self.order, 2e-18)) ** (1 / self.order)
         return float(min((far + float(self.shift)) ** self.order - far**self.order, 700.0))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "generalized_gaussian", "shift": str(self.shift), "order": self.order}
-
-    def __eq__(self, other: object) -> bool:
-        same = isinstance(other, GeneralizedGaussianProfile)
-        return same and (self.shift, self.order) == (other.shift, other.order)  # type: ignore[attr-defined]
-
-    def __hash__(self) -> int:
-        return hash((self.shift, self.order))
-
-    def __repr__(self) -> str:
-        return f"GeneralizedGaussianProfile({self.shift}, order={self.order})"
 
     def __str__(self) -> str:
         return f"generalized Gaussian noise of order {self.order}, shifted by {float(self.shift):.6g} scales"
@@ -349,10 +338,6 @@ class GeneralizedGaussian(AdditiveNoise):
         if kind is None and delta is None:
             delta = _STATED_DELTA
         return super().guarantee(sensitivity, kind, delta=delta)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {**super().parameters(), "order": self.order}
 
 
 def _scale(guarantee: Guarantee, sensitivity: Sensitivity, order: int) -> float:

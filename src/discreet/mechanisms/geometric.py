@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from flint import arb, arb_poly
@@ -69,6 +69,8 @@ class GeometricProfile(CurveProfile):
     >>> print(count.pure(), count.concentrated(), count.gaussian())
     ε = 1 ρ = 0.462117 μ = 1.23204
     """
+
+    facts: ClassVar[tuple[str, ...]] = ("unit", "moves")
 
     def __init__(self, unit: float | Fraction, moves: Sequence[int]) -> None:
         exact = requirements.exact_positive("unit", unit)
@@ -139,18 +141,6 @@ class GeometricProfile(CurveProfile):
 
     def _reach(self) -> float:
         return min(float(self.total * self.unit), 700.0)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "geometric", "unit": str(self.unit), "moves": list(self.moves)}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GeometricProfile) and (self.unit, self.moves) == (other.unit, other.moves)
-
-    def __hash__(self) -> int:
-        return hash((self.unit, self.moves))
-
-    def __repr__(self) -> str:
-        return f"GeometricProfile({self.unit}, {list(self.moves)})"
 
 
 def _one_coordinate(unit: Fraction, move: int) -> list[arb]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import comb, prod
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from flint import arb, fmpq, fmpq_poly
@@ -224,6 +224,8 @@ class LaplaceProfile(CurveProfile):
     1.03006
     """
 
+    facts: ClassVar[tuple[str, ...]] = ("shifts",)
+
     def __init__(self, shifts: Sequence[float | Fraction]) -> None:
         requirements.instance("shifts", shifts, (list, tuple, np.ndarray), "shifts=[1.0]")
         exact = tuple(sorted((requirements.exact_positive("shifts", shift) for shift in shifts), reverse=True))
@@ -278,18 +280,6 @@ class LaplaceProfile(CurveProfile):
             left, middle, right = 1 - np.exp(t) * alpha, np.exp(-t) / (4 * alpha), np.exp(-t) * (1 - alpha)
         return plain(np.where(alpha >= 0.5, right, np.where(alpha >= math.exp(-t) / 2, middle, left)))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"profile": "laplace", "shifts": [str(shift) for shift in self.shifts]}
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LaplaceProfile) and self.shifts == other.shifts
-
-    def __hash__(self) -> int:
-        return hash(self.shifts)
-
-    def __repr__(self) -> str:
-        return f"LaplaceProfile([{', '.join(str(shift) for shift in self.shifts)}])"
-
     def __str__(self) -> str:
         shown = ", ".join(f"{float(shift):.6g}" for shift in self.shifts[:4])
         more = f", … ({len(self.shifts)} in all)" if len(self.shifts) > 4 else ""
@@ -315,9 +305,9 @@ def _covering_mu(curve: LaplaceCurve) -> float:
         guess = supremum(mu_at, 0.0, float(curve.total) * 0.999)
         # A scale that was calibrated to 0.3 must report 0.3, not the next float: try the short decimal first.
         short = float(f"{guess:.12g}")
-        if short > 0 and dominates(ball(decimal(short)), curve):
+        if short > 0 and dominates(ball(decimal(short)), curve.delta, curve.total):
             return short
-    return first_certified(guess, lambda mu: dominates(ball(decimal(mu)), curve))
+    return first_certified(guess, lambda mu: dominates(ball(decimal(mu)), curve.delta, curve.total))
 
 
 def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:

@@ -9,14 +9,15 @@ is computed from it is an upper bound. Proofs of all error terms: ``docs/proofs/
 from __future__ import annotations
 
 import math
+import re
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb
@@ -39,10 +40,10 @@ from discreet.core.guarantee import (
 from discreet.core.numbers import PRECISION, ball, decimal, least, normal_cdf, precisely, up
 
 __all__ = [
-    "BallCurve", "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates",
+    "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates",
     "first_certified", "gaussian_loss", "gaussian_parameter", "geometric_loss", "knotted_loss", "laplace_loss",
     "loss_knots", "privacy_losses", "response_loss", "supremum", "ImpliedProfile", "least_scale",
-    "quotient", "refuse_nothing", "working_bits",
+    "json_ready", "quotient", "refuse_nothing", "working_bits",
 ]  # fmt: skip
 
 
@@ -410,8 +411,41 @@ def _power(values: NDArray[np.complex128], times: int) -> NDArray[np.complex128]
 _KNOTS = 128
 
 
+def json_ready(value: Any) -> Any:
+    """A parameter as JSON-ready data: fractions as texts, infinite ends as None, what describes itself as it does."""
+    if isinstance(value, tuple | list):
+        return [json_ready(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {field.name: json_ready(getattr(value, field.name)) for field in fields(value)}
+    return str(value) if isinstance(value, Fraction) else value
+
+
 class CurveProfile(Profile):
     """A profile that answers from its curve δ(ε) alone what has no closed form: trade-offs and privacy losses."""
+
+    facts: ClassVar[tuple[str, ...]] = ()
+    """The attributes that make the curve; profiles with the same ones are equal. Without any, each is its own."""
+
+    def to_dict(self) -> dict[str, Any]:
+        name = re.sub("(?<=[a-z])(?=[A-Z])", "_", type(self).__name__.removesuffix("Profile")).lower()
+        return {"profile": name, **{fact: json_ready(getattr(self, fact)) for fact in self.facts}}
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, fact) for fact in self.facts) or (id(self),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CurveProfile) and type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        facts = {name: one for name, one in self.to_dict().items() if name != "profile"}
+        return f"{type(self).__name__}({', '.join(f'{name}={one}' for name, one in facts.items())})"
 
     @abstractmethod
     def _reach(self) -> float:
@@ -471,20 +505,10 @@ _MOST_CELLS = 5000
 _BITS = 192
 
 
-class BallCurve(Protocol):
-    """δ(ε) of a symmetric set of pairs, in ball arithmetic; convex in e^ε, and 0 from ``total`` on."""
+def dominates(mu: arb, delta: Callable[[Fraction], arb], total: Fraction) -> bool:
+    """True where δ_μ(ε) ≥ δ(ε) is proved for every ε, so that a mechanism with the curve ``delta`` is μ-GDP.
 
-    @property
-    def total(self) -> Fraction:
-        """The largest privacy loss."""
-
-    def delta(self, epsilon: Fraction) -> arb:
-        """δ at one ε ≥ 0."""
-
-
-def dominates(mu: arb, curve: BallCurve) -> bool:
-    """True where δ_μ(ε) ≥ δ(ε) is proved for every ε, so that the mechanism behind ``curve`` is μ-GDP.
-
+    The curve is that of a symmetric set of pairs, in ball arithmetic, and 0 from the largest loss ``total`` on.
     Both curves are convex in x = e^ε. On a cell [x₀, x₁] the Gaussian one lies above its tangent at the
     middle and the other below its chord, so two comparisons at the ends settle the whole cell; a cell that
     they do not settle is halved. Symmetric pairs need ε ≥ 0 only, and δ(ε) = 0 beyond the curve's total.
@@ -492,14 +516,14 @@ def dominates(mu: arb, curve: BallCurve) -> bool:
     # A comparison of balls is true only when it is certain: a doubt halves a cell and never passes it.
     with precisely(_BITS):
         known: dict[Fraction, arb] = {}
-        cells = [(Fraction(0), curve.total)]
+        cells = [(Fraction(0), total)]
         for _ in range(_MOST_CELLS):
             if not cells:
                 return True
             low, high = cells.pop()
             for end in (low, high):
                 if end not in known:
-                    known[end] = curve.delta(end)
+                    known[end] = delta(end)
                     if gaussian_delta(mu, end) < known[end]:
                         return False
             if not _settled(mu, low, high, known):
@@ -644,5 +668,5 @@ class ImpliedProfile(CurveProfile):
     def to_dict(self) -> dict[str, Any]:
         return {"profile": "implied", "stated": self.stated.to_dict()}
 
-    def __repr__(self) -> str:
-        return f"ImpliedProfile({self.stated!r})"
+    def __str__(self) -> str:
+        return f"the worst mechanism within {self.stated}"

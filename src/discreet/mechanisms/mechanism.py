@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
@@ -28,21 +29,20 @@ from discreet.core.noise.sampler import (
     Truth,
     default_grid,
     exact_draws,
+    float_truth,
     generator,
     plain,
     power_of_two,
 )
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.loss_distribution import json_ready
 
-if TYPE_CHECKING:
-    from discreet.core.noise.sampler import Truth
-    from discreet.core.sensitivity import Exact
 if TYPE_CHECKING:
     from discreet.core.sensitivity import Exact
 
 __all__ = [
     "Law", "Mechanism", "Registry", "charged_guarantee", "mechanism_from_dict", "mechanism_of", "AdditiveNoise",
-    "LocationLaw", "WholeNoise", "probabilities", "spread", "whole_truth",
+    "LocationLaw", "SampledLaw", "WholeNoise", "probabilities", "spread", "whole_truth",
 ]  # fmt: skip
 
 
@@ -213,9 +213,9 @@ class Mechanism(ABC):
         """The guarantee for ``sensitivity``, in the mechanism's own kind or in the one asked for: ledgers charge it."""
         return self.profile(sensitivity).guarantee(kind or self.own_kind, delta=delta)
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
+        """The parameters as JSON-ready data; by default the fields of the dataclass."""
+        return {one.name: json_ready(getattr(self, one.name)) for one in fields(cast(Any, self)) if one.init}
 
     def check(self, exact: Exact) -> None:  # noqa: B027  (most mechanisms protect any value)
         """Refuse a value that this mechanism must not protect; called before anything is spent."""
@@ -426,10 +426,6 @@ class AdditiveNoise(Mechanism):
         """Expected squared distance between output and truth, summed over coordinates (lee2022 (5), Lemma 13)."""
         return float(np.sum(self.law(truth).variance))
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {"scale": self.scale, "grid": self.grid}
-
 
 # ---- Whole noise: what mechanisms share that add whole numbers to whole numbers
 
@@ -472,6 +468,85 @@ class WholeNoise(Mechanism):
         reach = self.law(0).quantile((1 + level) / 2)
         return value - reach, value + reach
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {"scale": self.scale}
+
+# ---- Sampled law: the distribution of a post-processed output, known through draws.
+
+
+_DRAWS = 20_000
+_CELLS = 4_000_000
+
+
+class SampledLaw(Law):
+    """The joint distribution of numbers that a mechanism draws in several steps or repairs together.
+
+    `sample` draws exactly. Moments and distribution functions are number by number, from simulated draws with a fixed
+    seed, so they repeat: 20,000 draws, or as many as four million numbers allow.
+
+    Parameters
+    ----------
+    mechanism
+        Has ``draw`` and, for many outputs at once in floating point, ``simulate``.
+    truth
+        The exact value.
+    support
+        Public ends of every number, or one pair for all.
+    """
+
+    def __init__(self, mechanism: Any, truth: Truth, support: tuple[ArrayLike, ArrayLike]) -> None:
+        self.mechanism, self.truth = mechanism, truth
+        self.location = float_truth(truth)
+        self._ends = support
+
+    @cached_property
+    def _draws(self) -> Array:
+        size = min(_DRAWS, max(_CELLS // max(self.location.size, 1), 16))
+        return np.asarray(self.mechanism.simulate(self.truth, size, rng=0)).reshape(size, *self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one draw."""
+        return self.location.shape
+
+    @property
+    def support(self) -> tuple[Floats, Floats]:
+        """Public ends of every number."""
+        low, high = (np.broadcast_to(np.asarray(end, dtype=float), self.shape) for end in self._ends)
+        return low, high
+
+    @property
+    def mean(self) -> Floats:
+        """Expected output."""
+        return np.asarray(self._draws.mean(axis=0))
+
+    @property
+    def variance(self) -> Floats:
+        """Variance of the output."""
+        return np.asarray(self._draws.var(axis=0))
+
+    @property
+    def bias(self) -> Floats:
+        """Expected output minus truth."""
+        return np.asarray(self.mean - self.location)
+
+    def pdf(self, x: ArrayLike) -> Floats:
+        """Refused: a post-processed cell has atoms, and so no density."""
+        raise InvalidParameter("x", x, "a post-processed output has no density", "Use cdf, quantile or sample.")
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """Share of draws of at most ``x``."""
+        return np.asarray((self._draws <= np.asarray(x, dtype=float)).mean(axis=0))
+
+    def quantile(self, q: ArrayLike) -> Floats:
+        """Quantile of the draws; ``q`` is one probability."""
+        return np.asarray(np.quantile(self._draws, float(np.asarray(q)), axis=0))
+
+    def sample(
+        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
+    ) -> Floats:
+        """Draw outputs, exactly; or, with ``rng``, simulate them in floating point."""
+        source = None if rng is None else generator(rng)
+        if size is None:
+            return np.asarray(self.mechanism.draw(self.truth, rng=source))
+        front = (size,) if isinstance(size, int | np.integer) else tuple(size)
+        rows = [self.mechanism.draw(self.truth, rng=source) for _ in range(int(np.prod(front, dtype=int)))]
+        return np.asarray(rows).reshape(*front, *self.shape)

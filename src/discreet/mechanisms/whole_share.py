@@ -192,10 +192,6 @@ class WholeShare(Mechanism):
         low, high = self.noise.noise_interval(counts, level)
         return plain(np.asarray(low) / self.rows), plain(np.asarray(high) / self.rows)
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {"noise": self.noise.to_dict(), "rows": self.rows}
-
 
 def _moves(sensitivity: Sensitivity, rows: int) -> Sensitivity:
     """The moves of counts where shares move by at most so much; a count that moves at all moves by one."""

@@ -21,7 +21,6 @@ from discreet.mechanisms.bounded.laplace import (
     BoundedLaplace,
     ClampedLaplaceLaw,
     Domain,
-    StructuredLaw,
     TruncatedLaplaceLaw,
     clamped_laplace_interval,
     require_covered,
@@ -30,7 +29,7 @@ from discreet.mechanisms.bounded.laplace import (
 from discreet.mechanisms.bounded.scale import BoundedLaplaceProfile, bounded_laplace_scale, bounded_laplace_scales
 from discreet.mechanisms.laplace import laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
-from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.mechanism import Mechanism, SampledLaw
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Profile
@@ -186,32 +185,16 @@ class BoundedCovariance(Mechanism):
             object.__setattr__(self, "weights", _positives("weights", self.weights, size))
 
     @classmethod
-    def calibrate(
-        cls,
-        guarantee: Guarantee,
-        sensitivity: Sensitivity,
-        *,
-        changes: Sequence[float] | None = None,
-        variance_bounds: Any = None,
-        weights: Sequence[float] | None = None,
-        inflated: bool = False,
-        repair: bool = True,
-        as_published: bool = False,
-    ) -> Self:
-        """The mechanism that spends ``guarantee`` on entries with these changes and domains."""
-        if changes is None or variance_bounds is None:
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, **settings: Any) -> Self:
+        """The mechanism that spends ``guarantee``; ``settings`` are its other fields: changes, variance_bounds, …."""
+        if settings.get("changes") is None or settings.get("variance_bounds") is None:
             raise InvalidParameter(
-                "changes", changes, "each entry's change and domain are needed", "Pass changes and variance_bounds."
+                "changes",
+                settings.get("changes"),
+                "each entry's change and domain are needed",
+                "Pass changes and variance_bounds.",
             )
-        made = cls(
-            budget=guarantee,
-            changes=changes,
-            variance_bounds=variance_bounds,
-            weights=weights,
-            inflated=inflated,
-            repair=repair,
-            as_published=as_published,
-        )
+        made = cls(budget=guarantee, **settings)
         require_covered(made.changes, sensitivity)
         return made
 
@@ -257,13 +240,13 @@ class BoundedCovariance(Mechanism):
                 "value", "…", f"must be a vector of {len(self.changes)} entries", "Use the CovarianceMatrix statistic."
             )
 
-    def law(self, truth: Truth) -> StructuredLaw:
+    def law(self, truth: Truth) -> SampledLaw:
         """The distribution of the output, known through draws."""
         high = np.asarray(self._domain.highs)
         rows, columns = self._pairs
         ends = np.sqrt(high[rows] * high[columns])
         lower, upper = np.concatenate([self._domain.lows, -ends]), np.concatenate([high, ends])
-        return StructuredLaw(self, truth, lower, upper)
+        return SampledLaw(self, truth, (lower, upper))
 
     def measure(self, truth: Truth, *, rng: Rng = None) -> Array:
         """Noisy variances, then noisy covariances in the range these leave them."""
@@ -394,18 +377,6 @@ class BoundedCovariance(Mechanism):
         if self.inflated:
             return np.asarray(np.minimum(-scales * np.log1p(-level), lengths))
         return np.asarray(-scales * np.log1p(level * np.expm1(-lengths / scales)))
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {
-            "budget": self.budget.to_dict(),
-            "changes": list(self.changes),
-            "variance_bounds": self._domain.parameters(),
-            "weights": None if self.weights is None else list(self.weights),
-            "inflated": self.inflated,
-            "repair": self.repair,
-            "as_published": self.as_published,
-        }
 
 
 def _positives(name: str, values: Any, size: int) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -41,8 +41,7 @@ from discreet.mechanisms.bounded.scale import (
 )
 from discreet.mechanisms.laplace import LaplaceLaw, LaplaceProfile, laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
-from discreet.mechanisms.mechanism import Law, LocationLaw, Mechanism, probabilities, spread
-from discreet.mechanisms.omission.amplification import SampledLaw
+from discreet.mechanisms.mechanism import LocationLaw, Mechanism, probabilities, spread
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Profile
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClampedLaplaceLaw", "TruncatedLaplaceLaw", "clamped_laplace_interval", "first_moment",
-    "truncated_laplace_interval", "Domain", "StructuredLaw", "require_covered", "BoundedLaplace",
+    "truncated_laplace_interval", "Domain", "require_covered", "BoundedLaplace",
     "BoundaryInflatedLaplace",
 ]  # fmt: skip
 
@@ -231,7 +230,7 @@ def _reach(behind: Array, ahead: Array, alpha: float) -> Array:
 # ---- Clamped Laplace law: Laplace noise, then the nearest point of an interval (liu2019's boundary-inflated law)
 
 
-class ClampedLaplaceLaw(Law):
+class ClampedLaplaceLaw(TruncatedLaplaceLaw):
     """Laplace noise, then the nearest point of [lower, upper]: a density inside, and mass on both ends.
 
     Parameters
@@ -252,52 +251,12 @@ class ClampedLaplaceLaw(Law):
     (0.20675, 0.01591, [0.067668, 0.000168])
     """
 
-    def __init__(
-        self,
-        location: Truth,
-        scale: ArrayLike,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        *,
-        grid: ArrayLike | None = None,
-    ) -> None:
-        self._noise = LaplaceLaw(location, scale, grid=grid)
-        self.lower, self.upper = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
-        if not np.all(self.lower < self.upper):
-            raise InvalidParameter("lower", lower, "must be below upper everywhere", "Swap or widen the bounds.")
-        if not np.all((self.location >= self.lower) & (self.location <= self.upper)):
-            raise InvalidParameter("location", "…", "must lie within the bounds", "Clamp the truth first.")
-        self._shape = np.broadcast_shapes(self._noise.shape, self.lower.shape, self.upper.shape)
+    def _default_grid(self) -> Array:
+        return np.asarray(default_grid(self.scale))
 
-    @property
-    def location(self) -> Array:
-        """The truth, as floats."""
-        return self._noise.location
-
-    @property
-    def scale(self) -> Array:
-        """Scale of the noise."""
-        return self._noise.scale
-
-    @property
-    def grid(self) -> Array:
-        """Spacing of the draws."""
-        return self._noise.grid
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one draw."""
-        return self._shape
-
-    @property
-    def support(self) -> tuple[Floats, Floats]:
-        """The bounds."""
-        return plain(np.broadcast_to(self.lower, self._shape)), plain(np.broadcast_to(self.upper, self._shape))
-
-    @property
-    def _sides(self) -> tuple[Array, Array]:
-        """Distances to the bounds, in scales."""
-        return (self.location - self.lower) / self.scale, (self.upper - self.location) / self.scale
+    def __init__(self, location: Truth, scale: ArrayLike, *bounds: ArrayLike, grid: ArrayLike | None = None) -> None:
+        super().__init__(location, scale, *bounds, grid=grid)
+        self._noise = LaplaceLaw(location, scale, grid=self.grid)
 
     @property
     def masses(self) -> tuple[Floats, Floats]:
@@ -413,14 +372,6 @@ class Domain:
         pairs = [_pair(pair) for pair in ([bounds] if single else bounds)]
         return cls(tuple(low for low, _ in pairs), tuple(high for _, high in pairs), single)
 
-    def parameters(self) -> Any:
-        """The bounds as JSON-ready data."""
-        pairs = [
-            [low if math.isfinite(low) else None, high if math.isfinite(high) else None]
-            for low, high in zip(self.lows, self.highs, strict=True)
-        ]
-        return pairs[0] if self.single else pairs
-
     @property
     def ends(self) -> tuple[Array, Array]:
         """Lower and upper ends as arrays; scalars where one pair serves all."""
@@ -506,38 +457,6 @@ def require_covered(changes: Sequence[float], sensitivity: Sensitivity) -> None:
             f"may exceed the changes {tuple(changes)} that this mechanism was calibrated to, coordinate by coordinate",
             "Pass Sensitivity(coordinates=…) with one bound per coordinate, or larger changes.",
         )
-
-
-# ---- Structured law: the distribution of an output that several steps make, known through draws
-
-
-class Simulable(Protocol):
-    """A mechanism that can draw many outputs at once, in floating point."""
-
-    def simulate(self, truth: Truth, size: int, rng: int | np.random.Generator | None) -> Array:
-        """``size`` outputs for one truth."""
-
-    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
-        """One output."""
-
-
-class StructuredLaw(SampledLaw):
-    """The joint distribution of a vector whose coordinates are drawn one after another and repaired together.
-
-    Moments and distribution functions are coordinate by coordinate, from simulated draws with a fixed seed.
-    """
-
-    mechanism: Simulable  # type: ignore[assignment]  # anything that simulates will do
-
-    def __init__(self, mechanism: Simulable, truth: Truth, lower: Array, upper: Array) -> None:
-        self.mechanism, self.truth = mechanism, truth
-        self.location = float_truth(truth)
-        self._support = lower, upper
-
-    @property
-    def support(self) -> tuple[Floats, Floats]:
-        """Public ends of every coordinate."""
-        return self._support
 
 
 # ---- The bounded Laplace mechanism: Laplace noise conditioned on the output lying in the domain.
@@ -748,15 +667,6 @@ class BoundedLaplace(Mechanism):
         error = -scale * np.log1p(level * np.expm1((low - high) / scale))
         return float(error) if error.ndim == 0 else error
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        scale = list(self.scale) if isinstance(self.scale, tuple) else self.scale
-        known = {
-            name: None if values is None else list(values)
-            for name, values in (("changes", self.changes), ("shares", self.shares))
-        }
-        return {"scale": scale, "bounds": self._domain.parameters(), "grid": self.grid, **known}
-
 
 def _scales(scale: Any, domain: Domain) -> Any:
     try:
@@ -930,10 +840,6 @@ class BoundaryInflatedLaplace(Mechanism):
         low, high = self._domain.ends
         error = np.minimum(-self.scale * np.log1p(-level), high - low)
         return float(error) if error.ndim == 0 else np.asarray(error)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {"scale": self.scale, "bounds": self._domain.parameters(), "grid": self.grid}
 
 
 def _moves(sensitivity: Sensitivity, domain: Domain) -> tuple[float, ...]:

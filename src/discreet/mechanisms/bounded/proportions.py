@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
@@ -16,9 +16,9 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Truth, float_truth, generator
 from discreet.core.numbers import not_below
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace, Domain, StructuredLaw
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace, Domain
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.mechanism import Mechanism, SampledLaw
 from discreet.mechanisms.tables.post_processed import onto_simplex
 
 if TYPE_CHECKING:
@@ -209,39 +209,23 @@ class BoundedProportions(Mechanism):
         _ = self._inner  # refuses a bad grid at construction
 
     @classmethod
-    def calibrate(
-        cls,
-        guarantee: Guarantee,
-        sensitivity: Sensitivity,
-        *,
-        categories: int | None = None,
-        method: Method = "rescale",
-        noise: Noise | None = None,
-        branching: int = 2,
-        dropped_rows: int = -1,
-        grid: float | None = None,
-    ) -> Self:
-        """The least noise that meets ``guarantee`` for the moves of the proportions."""
-        size = sensitivity.dimension if categories is None else categories
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, **settings: Any) -> Self:
+        """The least noise that meets ``guarantee`` for the moves of the proportions.
+
+        ``settings`` are the other fields of the mechanism; the number of categories and the noise have defaults here.
+        """
+        size = settings.pop("categories", None) or sensitivity.dimension
         if size is None:
             raise InvalidParameter(
                 "categories", None, "the number of proportions is needed", "Pass categories=…, or a dimension."
             )
-        kind: Noise = noise or ("laplace" if method == "simplex" else "bounded")
-        fixed: dict[str, Any] = {
-            "categories": size,
-            "method": method,
-            "noise": kind,
-            "branching": branching,
-            "dropped_rows": dropped_rows,
-            "grid": grid,
-        }
-        draft = cls(scale=1.0, **fixed)
+        kind: Noise = settings.pop("noise", None) or ("laplace" if settings.get("method") == "simplex" else "bounded")
+        draft = cls(scale=1.0, categories=size, noise=kind, **settings)
         measured = draft._measured(sensitivity)
         if kind == "laplace":
-            return cls(scale=Laplace.calibrate(guarantee, measured).scale, **fixed)
+            return replace(draft, scale=Laplace.calibrate(guarantee, measured).scale)
         bounded = BoundedLaplace if kind == "bounded" else BoundaryInflatedLaplace
-        return cls(scale=bounded.calibrate(guarantee, measured, bounds=(0, 1)).scale, **fixed)
+        return replace(draft, scale=bounded.calibrate(guarantee, measured, bounds=(0, 1)).scale)
 
     @property
     def _inner(self) -> Mechanism:
@@ -278,9 +262,9 @@ class BoundedProportions(Mechanism):
                 "value", "…", f"must be a vector of {self.categories} proportions", "Match the categories."
             )
 
-    def law(self, truth: Truth) -> StructuredLaw:
+    def law(self, truth: Truth) -> SampledLaw:
         """The distribution of the output, known through draws."""
-        return StructuredLaw(self, truth, np.zeros(self.categories), np.ones(self.categories))
+        return SampledLaw(self, truth, (0.0, 1.0))
 
     def _queries(self, truth: Truth) -> NDArray[Any]:
         """The exact numbers to measure: proportions, all but one of them, or the nodes of the tree."""
@@ -355,11 +339,6 @@ class BoundedProportions(Mechanism):
     def error(self, level: float = 0.95) -> Any:
         """The error that a measured number stays within with probability ``level``, at the worst truth."""
         return self._inner.error(level)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        names = ("scale", "categories", "method", "noise", "branching", "dropped_rows", "grid")
-        return {name: getattr(self, name) for name in names}
 
 
 def _rescaled(noisy: Array) -> Array:
@@ -467,10 +446,10 @@ class TiedPair(Mechanism):
         if float_truth(exact.value).shape != (2,):
             raise InvalidParameter("value", "…", "must be the two statistics", "Pass [first, second].")
 
-    def law(self, truth: Truth) -> StructuredLaw:
+    def law(self, truth: Truth) -> SampledLaw:
         """The distribution of the pair, known through draws; that of the first alone is `first_law`."""
         ends = np.array([self.domain, sorted(self._second(np.asarray(self.domain)))]).T
-        return StructuredLaw(self, truth, ends[0], ends[1])
+        return SampledLaw(self, truth, (ends[0], ends[1]))
 
     def first_law(self, truth: Truth) -> Any:
         """The exact distribution of the first statistic's output."""
@@ -502,14 +481,3 @@ class TiedPair(Mechanism):
         """The error that each statistic stays within with probability ``level``, at the worst truth."""
         a, b = self.coefficients
         return np.asarray(np.array([1.0, abs(a / b)]) * self._inner.error(level))
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {
-            "scale": self.scale,
-            "bounds": Domain.of(self.bounds).parameters(),
-            "total": self.total,
-            "coefficients": list(self.coefficients),
-            "inflated": self.inflated,
-            "grid": self.grid,
-        }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from flint import arb
@@ -466,7 +466,7 @@ def _gaussian_scale(guarantee: GaussianDP, change: Fraction, width: Fraction | N
     with precisely():
         mu = ball(decimal(guarantee.mu))
         # A margin of 2⁻³⁶ lets the certificate settle with few cells; without one the two curves touch at ε = 0.
-        return first_certified(guess * (1 + 2.0**-36), lambda b: dominates(mu, _curve(b, change, width)))
+        return first_certified(guess * (1 + 2.0**-36), lambda b: _dominated(mu, _curve(b, change, width)))
 
 
 def _concentrated_scale(guarantee: ZeroConcentratedDP, change: Fraction, width: Fraction | None) -> float:
@@ -518,6 +518,8 @@ class BoundedLaplaceProfile(CurveProfile):
     >>> round(profile.delta_at(1.0), 6)
     0.07293
     """
+
+    facts: ClassVar[tuple[str, ...]] = ("moves",)
 
     def __init__(
         self, moves: Iterable[tuple[Fraction, Fraction | None]], shares: Sequence[Fraction] | None = None
@@ -637,21 +639,6 @@ class BoundedLaplaceProfile(CurveProfile):
     def _reach(self) -> float:
         return min(float(self._total), 700.0)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "profile": "bounded_laplace",
-            "moves": [[str(shift), None if width is None else str(width)] for shift, width in self.moves],
-        }
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BoundedLaplaceProfile) and self.moves == other.moves
-
-    def __hash__(self) -> int:
-        return hash(self.moves)
-
-    def __repr__(self) -> str:
-        return f"BoundedLaplaceProfile({list(self.moves)!r})"
-
     def __str__(self) -> str:
         shift, width = self.moves[0]
         domain = "a half-line" if width is None else f"a domain of {float(width):.6g} scales"
@@ -659,12 +646,16 @@ class BoundedLaplaceProfile(CurveProfile):
         return f"bounded Laplace noise, shifted by {float(shift):.6g} scales in {domain}{more}"
 
 
+def _dominated(mu: arb, curve: BoundedCurve) -> bool:
+    return dominates(mu, curve.delta, curve.total)
+
+
 def _tightest_mu(curve: BoundedCurve) -> float:
     """The smallest μ whose Gaussian curve covers this one: the two touch at ε = 0; certified everywhere."""
     guess = 2 * math.sqrt(2) * float(curve.overlap().erfcinv())
     if not guess <= WEAK_MU:
         return PureDP(up(curve.total)).to(GaussianDP).mu
-    return first_certified(guess * (1 + 2.0**-38), lambda mu: dominates(ball(decimal(mu)), curve))
+    return first_certified(guess * (1 + 2.0**-38), lambda mu: _dominated(ball(decimal(mu)), curve))
 
 
 # ---- Bounded loss: the largest privacy loss of bounded Laplace noise when a change may spread over coordinates

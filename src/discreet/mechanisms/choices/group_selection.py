@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -191,10 +191,6 @@ class GroupSelection(Mechanism):
         """Size of the smallest groups that are shown with probability ``level``."""
         return float(self.size_shown(level))
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-
 
 def _counts(truth: Truth) -> NDArray[np.int64]:
     float_truth(truth)  # refuses what is no row of numbers
@@ -370,15 +366,8 @@ class ThresholdProfile(CurveProfile):
         return 40.0
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "profile": "threshold",
-            "scale": float(self.scale),
-            "threshold": float(self.threshold),
-            "groups": self.groups,
-        }
-
-    def __repr__(self) -> str:
-        return f"ThresholdProfile({float(self.scale)!r}, {float(self.threshold)!r}, {self.groups})"
+        sizes = {"scale": float(self.scale), "threshold": float(self.threshold)}
+        return {"profile": "threshold", **sizes, "groups": self.groups}
 
 
 _REACH = NormalDist().inv_cdf(0.95)

@@ -206,11 +206,17 @@ _SMALLEST = 2.0**-40
 
 
 @runtime_checkable
-class WithTargets(Protocol):
-    """A statistic that says what its quantiles ask of the choice, for example `discreet.Quantiles`."""
+class RankStatistic(Protocol):
+    """A statistic that says which quantiles and intervals it wants, for example `Quantiles`."""
 
     def targets(self) -> dict[str, Any]:
         """Parameters of `QuantileChoice` besides the factor."""
+
+    def intervals(self) -> dict[str, Any]:
+        """Parameters of `QuantileInterval` besides the factors and ``miss``."""
+
+    def noise_miss(self, factor: float) -> float:
+        """The ``miss`` that the intervals allow, given the factor of the second stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,10 +295,12 @@ class QuantileChoice(Mechanism):
 
     @classmethod
     def calibrate(
-        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: WithTargets | None = None, groups: int = 1
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: RankStatistic | None = None, groups: int = 1
     ) -> Self:
         """The sharpest choices that meet ``guarantee`` for the quantiles of ``statistic``."""
-        described: WithTargets = requirements.instance("statistic", statistic, WithTargets, "statistic=Quantiles(…)")
+        described: RankStatistic = requirements.instance(
+            "statistic", statistic, RankStatistic, "statistic=Quantiles(…)"
+        )
         plain = cls(factor=1.0, groups=groups, flip=isinstance(guarantee, PureDP), **described.targets())
         part = guarantee.split(plain.rounds)[0] if plain.rounds > 1 else guarantee
         return replace(plain, factor=range_factor(part, sensitivity))
@@ -321,20 +329,6 @@ class QuantileChoice(Mechanism):
         if self.rounds > 1 and wanted in (PureDP, ZeroConcentratedDP):
             return compose(*[self._one(sensitivity).guarantee(wanted)] * self.rounds)
         return self.profile(sensitivity).guarantee(wanted, delta=delta)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {
-            "factor": self.factor,
-            "probabilities": list(self.probabilities),
-            "lowest": self.lowest,
-            "highest": self.highest,
-            "grid": self.grid,
-            "recursive": self.recursive,
-            "groups": self.groups,
-            "flip": self.flip,
-            "as_published": self.as_published,
-        }
 
     def check(self, exact: Exact) -> None:
         """Refuse what is not a histogram on this grid."""
@@ -643,17 +637,6 @@ _MOST_STEPS = 2**26
 """Across the grid: floats then hold the number of pairs of points exactly."""
 
 
-@runtime_checkable
-class WithIntervals(Protocol):
-    """A statistic that says which intervals it wants, for example `discreet.Quantiles`."""
-
-    def intervals(self) -> dict[str, Any]:
-        """Parameters of `QuantileInterval` besides the factors and ``miss``."""
-
-    def noise_miss(self, factor: float) -> float:
-        """The ``miss`` that the intervals allow, given the factor of the second stage."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class QuantileInterval(Mechanism):
     """Publish for each quantile a lower end, an estimate and an upper end: grid points around its rank.
@@ -725,11 +708,11 @@ class QuantileInterval(Mechanism):
 
     @classmethod
     def calibrate(
-        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: WithIntervals | None = None, groups: int = 1
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: RankStatistic | None = None, groups: int = 1
     ) -> Self:
         """The sharpest choices that meet ``guarantee`` for the intervals of ``statistic``."""
-        described: WithIntervals = requirements.instance(
-            "statistic", statistic, WithIntervals, "statistic=Quantiles(interval=0.95, …)"
+        described: RankStatistic = requirements.instance(
+            "statistic", statistic, RankStatistic, "statistic=Quantiles(interval=0.95, …)"
         )
         wanted = described.intervals()
         each = guarantee.split(len(wanted["shares"]))[0]
@@ -755,20 +738,6 @@ class QuantileInterval(Mechanism):
         if wanted in (PureDP, ZeroConcentratedDP):
             return compose(*(profile.guarantee(wanted) for profile in self._stages(sensitivity)))
         return self.profile(sensitivity).guarantee(wanted, delta=delta)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "shares": [list(pair) for pair in self.shares],
-            "miss": self.miss,
-            "lowest": self.lowest,
-            "highest": self.highest,
-            "grid": self.grid,
-            "groups": self.groups,
-            "flip": self.flip,
-        }
 
     def check(self, exact: Exact) -> None:
         """Refuse what is not a histogram on this grid."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -18,7 +18,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Truth
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.tables.post_processed import Box, Clip, PostProcessed, exact_total, onto_total
+from discreet.mechanisms.tables.post_processed import PostProcessed, exact_total, onto_total
 
 __all__ = [
     "LinearFacts", "RankDeficientGaussian", "Rows", "from_helmert", "to_helmert", "trend", "JamesSteinGaussian",
@@ -171,12 +171,10 @@ class RankDeficientGaussian(PostProcessed):
         base = Gaussian(self.scale, self.grid)
         object.__setattr__(self, "scale", base.scale)
         object.__setattr__(self, "grid", base.grid)
-        if self.constraints is not None:
-            self._declare()
-        elif self.values is not None:
-            raise InvalidParameter("values", self.values, "belong to constraints", "Pass both, or total=….")
-
-    def _declare(self) -> None:
+        if self.constraints is None:
+            if self.values is not None:
+                raise InvalidParameter("values", self.values, "belong to constraints", "Pass both, or total=….")
+            return
         if self.total is not None or self.clip == "simplex":
             raise InvalidParameter(
                 "constraints", self.constraints, "already say what is public", "Leave out total, and do not clip to it."
@@ -190,23 +188,9 @@ class RankDeficientGaussian(PostProcessed):
         return None if self.constraints is None else LinearFacts.of(self.constraints, self.values)
 
     @classmethod
-    def calibrate(
-        cls,
-        guarantee: Guarantee,
-        sensitivity: Sensitivity,
-        *,
-        total: int | None = None,
-        clip: Clip = "none",
-        integers: bool = False,
-        constraints: Rows | None = None,
-        values: tuple[float, ...] | None = None,
-        box: Box | None = None,
-        grid: float | None = None,
-    ) -> Self:
-        """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
-        scale = Gaussian.calibrate(guarantee, sensitivity).scale
-        own = cls(scale=scale, total=total, clip=clip, integers=integers, box=box, grid=grid)
-        return own if constraints is None and values is None else replace(own, constraints=constraints, values=values)
+    def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, **settings: Any) -> Self:
+        """The least noise that meets ``guarantee``, rounded up; ``settings`` are the other fields of the mechanism."""
+        return cls(scale=Gaussian.calibrate(guarantee, sensitivity).scale, **settings)
 
     @property
     def noise(self) -> Gaussian:
@@ -248,18 +232,6 @@ class RankDeficientGaussian(PostProcessed):
     def error(self, level: float = 0.95) -> float:
         """An upper bound for every cell: that of `Gaussian`."""
         return float(np.asarray(self.noise.error(level)))
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        constraints = None if self.constraints is None else [list(row) for row in self.constraints]
-        values = None if self.values is None else list(self.values)
-        return {
-            "scale": self.scale,
-            **self._common(),
-            "constraints": constraints,
-            "values": values,
-            "grid": self.grid,
-        }
 
 
 # ---- Helmert coordinates: the directions in which a table can move while its total stands still.
@@ -456,7 +428,7 @@ def _positive_part_gain(k: int, noncentrality: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JamesSteinGaussian(PostProcessed):
+class JamesSteinGaussian(RankDeficientGaussian):
     """M_JS0, M_JS and M_rJS of lee2022: Gaussian noise, then James-Stein shrinkage.
 
     Shrinkage pays in squared error whatever the truth is: from three shrunk dimensions on, the output is closer to
@@ -502,21 +474,14 @@ class JamesSteinGaussian(PostProcessed):
     (588.4, 800.0)
     """
 
-    scale: float
     towards: Towards = "mean"
     rank_deficient: bool = False
     as_published: bool = False
-    constraints: Rows | None = None
-    values: tuple[float, ...] | None = None
     basis: Rows | None = None
-    grid: float | None = None
     name: ClassVar[str] = "james_stein_gaussian"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        base = Gaussian(self.scale, self.grid)
-        object.__setattr__(self, "scale", base.scale)
-        object.__setattr__(self, "grid", base.grid)
         requirements.instance("towards", self.towards, str, 'towards="mean"')
         if self.towards not in get_args(Towards):
             raise InvalidParameter(
@@ -524,81 +489,22 @@ class JamesSteinGaussian(PostProcessed):
             )
         for name in ("rank_deficient", "as_published"):
             requirements.instance(name, getattr(self, name), bool, f"{name}=True or False")
-        if self.constraints is not None:
-            self._declare()
-        elif self.values is not None or self.basis is not None:
-            raise InvalidParameter("constraints", None, "must be given with values and basis", "Pass constraints=….")
-
-    def _declare(self) -> None:
-        if not self.rank_deficient or self.total is not None or self.clip == "simplex":
+        if self.constraints is not None and not self.rank_deficient:
             raise InvalidParameter(
-                "constraints", self.constraints, "say what is public instead of the total",
-                "Pass rank_deficient=True, leave out total, and do not clip to it.",
-            )  # fmt: skip
-        facts = LinearFacts.of(self.constraints, self.values)
-        object.__setattr__(self, "constraints", facts.rows)
-        object.__setattr__(self, "values", facts.values)
+                "constraints", self.constraints, "say what is public instead of the total", "Pass rank_deficient=True."
+            )
         if self.basis is not None:
-            object.__setattr__(self, "basis", facts.checked_basis(self.basis))
-
-    @cached_property
-    def _facts(self) -> LinearFacts | None:
-        return None if self.constraints is None else LinearFacts.of(self.constraints, self.values)
+            if self._facts is None:
+                raise InvalidParameter("constraints", None, "must be given with a basis", "Pass constraints=….")
+            object.__setattr__(self, "basis", self._facts.checked_basis(self.basis))
 
     def _directions(self, facts: LinearFacts) -> Array:
         return facts.basis if self.basis is None else np.array(self.basis)
-
-    @classmethod
-    def calibrate(
-        cls,
-        guarantee: Guarantee,
-        sensitivity: Sensitivity,
-        *,
-        towards: Towards = "mean",
-        rank_deficient: bool = False,
-        as_published: bool = False,
-        total: int | None = None,
-        clip: Clip = "none",
-        box: Box | None = None,
-        integers: bool = False,
-        constraints: Rows | None = None,
-        values: tuple[float, ...] | None = None,
-        basis: Rows | None = None,
-        grid: float | None = None,
-    ) -> Self:
-        """The least noise that meets ``guarantee`` for ``sensitivity``; the scale is rounded up."""
-        return cls(
-            scale=Gaussian.calibrate(guarantee, sensitivity).scale,
-            towards=towards,
-            rank_deficient=rank_deficient,
-            as_published=as_published,
-            total=total,
-            clip=clip,
-            box=box,
-            integers=integers,
-            constraints=constraints,
-            values=values,
-            basis=basis,
-            grid=grid,
-        )
-
-    @property
-    def noise(self) -> Gaussian:
-        """Gaussian noise on every cell."""
-        return Gaussian(self.scale, self.grid)
 
     @property
     def keeps_total(self) -> bool:
         """True where the measurement has the table's exact total."""
         return self.rank_deficient and self.constraints is None
-
-    def _check_size(self, cells: int) -> None:
-        super()._check_size(cells)
-        if self._facts is not None:
-            self._facts.check_length(cells)
-
-    def _constrained(self, cells: Array, truth: Truth) -> Array:
-        return super()._constrained(cells, truth) if self._facts is None else self._facts.projected(cells)
 
     def _shrunk(self, cells: Array) -> Array:
         if self._facts is not None:  # lee2022 (10): shrink the coordinates U_θᵀx, and keep what is public
@@ -626,21 +532,4 @@ class JamesSteinGaussian(PostProcessed):
 
     def noise_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for every cell behind a *measurement*."""
-        if self.rank_deficient:
-            facts: dict[str, Any] = {"constraints": self.constraints, "values": self.values}
-            return RankDeficientGaussian(scale=self.scale, grid=self.grid, **facts).noise_interval(value, level)
-        return self.noise.noise_interval(value, level)
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {
-            "scale": self.scale,
-            "towards": self.towards,
-            "rank_deficient": self.rank_deficient,
-            "as_published": self.as_published,
-            **self._common(),
-            "constraints": None if self.constraints is None else [list(row) for row in self.constraints],
-            "values": None if self.values is None else list(self.values),
-            "basis": None if self.basis is None else [list(row) for row in self.basis],
-            "grid": self.grid,
-        }
+        return super().noise_interval(value, level) if self.rank_deficient else self.noise.noise_interval(value, level)

@@ -432,15 +432,6 @@ class MarginsNoise(Mechanism):
         worst = max(self.standard_error(one.axes) for one in self.components if one.layer == 0)
         return worst * self.reach(level)
 
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        return {
-            "sizes": list(self.sizes),
-            "components": [{**vars(one), "axes": list(one.axes)} for one in self.components],
-            "replaced": self.replaced,
-            "reaches": list(self.reaches),
-        }
-
     def _cells(self, axes: Axes) -> int:
         return math.prod(shape_of(self.sizes, axes))
 

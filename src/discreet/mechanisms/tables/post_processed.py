@@ -20,8 +20,7 @@ from discreet.core.protection import Fact
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import AdditiveNoise, Law, Mechanism, mechanism_from_dict
-from discreet.mechanisms.omission.amplification import SampledLaw
+from discreet.mechanisms.mechanism import AdditiveNoise, Law, Mechanism, SampledLaw, mechanism_from_dict
 
 if TYPE_CHECKING:
     from discreet.core.guarantee import Profile
@@ -292,7 +291,8 @@ class PostProcessed(Mechanism):
 
     def law(self, truth: Truth) -> Law:
         """The distribution of the output, known through draws."""
-        return SampledLaw(self, truth)
+        high = float(self.total) if self.clip == "simplex" and self.total is not None else np.inf
+        return SampledLaw(self, truth, (-np.inf if self.clip == "none" else 0.0, high))
 
     def noise_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for the truth behind a *measurement*, cell by cell."""
@@ -317,10 +317,6 @@ class PostProcessed(Mechanism):
     @abstractmethod
     def _closed_cost(self, cells: Array) -> float:
         """The cost without clipping."""
-
-    def _common(self) -> dict[str, Any]:
-        box = None if self.box is None else [list(pair) for pair in self.box]
-        return {"total": self.total, "clip": self.clip, "box": box, "integers": self.integers}
 
 
 def exact_total(truth: Truth) -> float:
@@ -385,26 +381,10 @@ class Clipped(PostProcessed):
 
     @classmethod
     def calibrate(
-        cls,
-        guarantee: Guarantee,
-        sensitivity: Sensitivity,
-        *,
-        kind: type[AdditiveNoise] = Gaussian,
-        rank_deficient: bool = False,
-        total: int | None = None,
-        clip: Clip = "nonnegative",
-        box: Box | None = None,
-        integers: bool = False,
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, kind: type[AdditiveNoise] = Gaussian, **settings: Any
     ) -> Self:
-        """The least noise of that kind that meets ``guarantee`` for ``sensitivity``."""
-        return cls(
-            mechanism=kind.calibrate(guarantee, sensitivity),
-            rank_deficient=rank_deficient,
-            total=total,
-            clip=clip,
-            box=box,
-            integers=integers,
-        )
+        """The least noise of that kind that meets ``guarantee``; ``settings`` are the other fields of the mechanism."""
+        return cls(mechanism=kind.calibrate(guarantee, sensitivity), **settings)
 
     @property
     def noise(self) -> AdditiveNoise:
@@ -428,8 +408,3 @@ class Clipped(PostProcessed):
             return cells.size * variance
         offset = 0.0 if self.total is None else (self.total - exact_total(cells)) ** 2 / cells.size
         return (cells.size - 1) * variance + offset
-
-    def parameters(self) -> dict[str, Any]:
-        """The parameters as JSON-ready data."""
-        inner = self.mechanism.to_dict()
-        return {"mechanism": inner, "rank_deficient": self.rank_deficient, **self._common()}
