@@ -235,21 +235,23 @@ class Session(Questions):
             return then.noted(self._with(then).ask(then.question, request))
         claim = asked.claim(self.ledger)
         name = claim.request if request is None else request
-        stored = recall(claim, asked.read, ledger=self.ledger, request=name)
-        if stored is not None:
+        if name is not None and (stored := recall(claim, asked.read, ledger=self.ledger, request=name)) is not None:
             return stored  # it needs no data
-        self._check(question)
-        asked, others = asked.following(self.ledger, name), question.source_columns_read()
+        others = self._check(question)
+        asked = asked.following(self.ledger, name)
         return pass_through(
             claim, lambda allowance, passed: asked.draw(self._rows(*others), claim, allowance, passed),
             write=asked.write, read=asked.read, ledger=self.ledger, request=name,
         )  # fmt: skip
 
-    def _check(self, question: Question[Any]) -> None:
-        """Refuse what declarations, headers and engines tell, before anything is paid for or read."""
+    def _check(self, question: Question[Any]) -> tuple[str, ...]:
+        """Refuse what declarations, headers and engines tell, before anything is paid for or read.
+
+        Returns the columns that the question reads and the schema does not declare.
+        """
         omitted_by = () if self._step is None else self._step.columns or ()
-        declared = self.schema.source_columns(question.columns_read())
-        self._source.check(self.schema, [*declared, *question.source_columns_read(), *omitted_by])
+        declared, others = self.schema.source_columns(question.columns_read()), question.source_columns_read()
+        self._source.check(self.schema, [*declared, *others, *omitted_by])
         named = self.schema.of_rows.related
         if {*self._related} != {*named}:
             raise SourceError(
@@ -259,6 +261,7 @@ class Session(Questions):
         for name, one in named.items():
             facts = related_schema(one)
             self._related[name].check(facts, facts.source_columns([*one.columns]))
+        return others
 
     def _check_both(self, question: Question[Any], request: str | None, first: Mapping[str, ProfileQuestion]) -> None:
         """Refuse a question that cannot be answered, or paid for after what must be released first."""
@@ -315,8 +318,7 @@ class Session(Questions):
         """
         if self._own(question) is not self:
             return self._own(question).exact(question)
-        self._check(question)
-        return question.exact(self._rows(*question.source_columns_read()))
+        return question.exact(self._rows(*self._check(question)))
 
     def _own(self, question: Question[Any]) -> Session:
         """The session that reads rows as the question declares them: this one, or one that declares nothing of columns.

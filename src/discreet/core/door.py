@@ -277,7 +277,7 @@ def not_failed(answer: Any, request: str | None) -> Any:
     return answer
 
 
-def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Account, request: str | None) -> T | None:
+def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Account, request: str) -> T | None:
     """The stored answer of a request, without any data; None where there is none.
 
     Raises
@@ -285,7 +285,7 @@ def recall(claim: Claim, read: Callable[[Any], T], *, ledger: Account, request: 
     InvalidParameter
         Where the request was used for another question.
     """
-    if request is None or ledger.requested(request) is None:
+    if ledger.requested(request) is None:
         return None
     # The reservation exists, so this charges nothing; it compares the whole content and returns what is stored.
     reservation = ledger.pay(claim.record(), request=request)

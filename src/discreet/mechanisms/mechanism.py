@@ -307,7 +307,7 @@ class LocationLaw(Law):
     def __init__(self, location: Truth, scale: ArrayLike, *, grid: ArrayLike | None = None) -> None:
         self._location = Location(location)
         self.scale = _positive_array("scale", scale)
-        self._shape = np.broadcast_shapes(self._location.shape, self.scale.shape)
+        self._shape = np.broadcast_shapes(self._location.floats.shape, self.scale.shape)
         if grid is None:
             self.grid = self._default_grid()
         elif np.ndim(grid) == 0:  # a law is set up for every parameter that an interval tries

@@ -523,8 +523,8 @@ B = TypeVar("B", bound=BernsteinMoments)
 
 def least_noise(guarantee: Guarantee, moments: B, measured: Callable[[B], Measurement]) -> Measurement:
     """The measurement with the smaller standard error of what is read: of parts as they are, or of weighed ones."""
-    plain, weighed = measured(moments), replace(moments, weighed=True)
-    if is_pure(guarantee) or weighed.multiplied == moments.multiplied:
+    plain = measured(moments)
+    if is_pure(guarantee) or (weighed := replace(moments, weighed=True)).multiplied == moments.multiplied:
         return plain
     return min(plain, measured(weighed), key=lambda one: one.standard_error() or 0.0)
 

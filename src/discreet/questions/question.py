@@ -640,9 +640,8 @@ class MeasuredQuestion(Question[A]):
 
     def public_size(self, *columns: str) -> int | None:
         """The public number of rows, where neighbours have the same number of them; else None."""
-        kept = self.schema.keeps_every_row(columns)
-        fixed = self.schema.neighbours is Neighbours.REPLACE_ONE and self.schema.unit_is_row and kept
-        return self.schema.size if fixed else None
+        fixed = self.schema.neighbours is Neighbours.REPLACE_ONE and self.schema.unit_is_row
+        return self.schema.size if fixed and self.schema.keeps_every_row(columns) else None
 
     def grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:
         return Grouped(of=statistic, by=self._labels(by)) if by else statistic

@@ -12,6 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, cast
@@ -195,14 +196,9 @@ class Location:
         self.floats = float_truth(truth)
         self.fractions = _inexact_as_floats(truth, self.floats)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the truth."""
-        return self.floats.shape
-
     def broadcast(self, shape: tuple[int, ...]) -> Location:
         """The same location repeated to ``shape``, flattened."""
-        wider = Location(0.0)
+        wider = copy(self)
         wider.floats = np.broadcast_to(self.floats, shape).ravel()
         wider.fractions = None if self.fractions is None else np.broadcast_to(self.fractions, shape).ravel()
         return wider

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Dialect", "MOST_NUMBERED", "check_csv", "copy_csv", "numbered", "read_names", "FRAMES", "LARGEST_WHOLE_FLOAT",
-    "canonical_text", "converted", "distinct_names", "frame_names", "held", "Dataset", "file_rows", "frame_rows",
-    "parquet_types", "require_columns", "viewed",
+    "canonical_text", "converted", "distinct_names", "frame_names", "held", "Dataset", "file_rows",
+    "parquet_types", "require_columns", "uploaded", "viewed",
 ]  # fmt: skip
 
 
@@ -645,7 +645,7 @@ class Dataset:
     def bring(self, rows: pa.Table) -> ir.Table:
         """Rows of another engine, as a table on this one."""
         with self.lock:
-            return _uploaded(self.connection, rows, self.name)
+            return uploaded(self.connection, rows, self.name)
 
     def discard(self, name: str) -> None:
         """Drop a stored table: now, or before the next one is stored where the engine is at work.
@@ -674,7 +674,7 @@ def require_columns(source: str, known: Sequence[str], columns: Sequence[str | N
             raise SourceError(f"source = {source!r}: has no column {name!r}. {fix} Nothing was spent.")
 
 
-def _uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
+def uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
     """Rows of this machine as a table on the engine."""
     if connection.name == "pyspark":  # straight from Arrow: by way of pandas, whole numbers with gaps become floats
         return engines.guarded(name, lambda: viewed(connection, connection._session.createDataFrame(arrow)))
@@ -699,13 +699,6 @@ def _forget(connection: Any, label: str) -> None:
 
 def _label() -> str:
     return f"discreet_source_{os.urandom(6).hex()}"
-
-
-def frame_rows(
-    frame: Any, columns: Sequence[str] | None, dates: Collection[str], connection: Any, name: str
-) -> ir.Table:
-    """The rows of a frame, on an engine: these columns, or all of them."""
-    return _uploaded(connection, converted(frame, columns, dates), name)
 
 
 def file_rows(
@@ -734,7 +727,7 @@ def _read_copy(connection: Any, copy: Path) -> Any:
         return connection.read_parquet(str(copy))
     from pyarrow import parquet
 
-    return _uploaded(connection, parquet.read_table(copy), copy.name)
+    return uploaded(connection, parquet.read_table(copy), copy.name)
 
 
 def _read_parquet(connection: Any, files: Sequence[str]) -> Any:

@@ -23,14 +23,15 @@ from discreet.core.rows.read import (
     Dataset,
     Dialect,
     check_csv,
+    converted,
     file_rows,
     frame_names,
-    frame_rows,
     held,
     numbered,
     parquet_types,
     read_names,
     require_columns,
+    uploaded,
     viewed,
 )
 from discreet.core.rows.snapshot import check_types
@@ -71,26 +72,18 @@ class Source:
         self._lock = RLock()
         self._frame: Any = None
         self._opened: dict[Any, Dataset] = {}
-
-    @property
-    def _is_frame(self) -> bool:
-        return engines.kind_of(self.source) in FRAMES
-
-    @property
-    def _file(self) -> str | None:
-        """The path of files; None for other sources."""
+        self._kind = engines.kind_of(self.source)
+        self._is_frame = self._kind in FRAMES
         named = isinstance(self.source, str | os.PathLike) and "://" not in os.fspath(self.source)
-        return os.fspath(self.source) if named else None
-
-    @property
-    def declares_types(self) -> bool:
+        self._file = os.fspath(self.source) if named else None
+        """The path of files; None for other sources."""
+        text = (self._file or "").lower().rstrip("/").endswith(_TEXTS)
+        self.declares_types = not self._is_frame and not text
         """True where the types of columns are facts of a catalogue. Those of a frame follow from everybody's values."""
-        return not self._is_frame and not (self._file or "").lower().rstrip("/").endswith(_TEXTS)
-
-    @property
-    def _unnamed(self) -> bool:
+        self._unnamed = text and not dialect.header
         """True where only rows show the number of columns: text without a header. Those are somebody's rows."""
-        return not self.dialect.header and (self._file or "").lower().rstrip("/").endswith(_TEXTS)
+        shown = without_password(self.source) if isinstance(self.source, str) else "source"
+        self._name = f"{self._kind.split('.')[0]} table" if self._is_frame else self._file or shown
 
     def names(self) -> tuple[str, ...]:
         """Names of the columns; no row is looked at."""
@@ -108,15 +101,10 @@ class Source:
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Refuse what header, catalogue and engine already tell; no row is looked at, and nothing is spent."""
         self.connection()
-        self.require((schema.unit.column, *columns))
+        known = numbered(MOST_NUMBERED) if self._unnamed else self.names()
+        require_columns(self._name, known, (schema.unit.column, *columns))
         if self.declares_types:
             check_types(self.rows(), schema)
-
-    def require(self, columns: Sequence[str | None]) -> None:
-        """Refuse columns that the source cannot have, as far as its header tells."""
-        asked = [name for name in columns if name is not None]
-        known = numbered(MOST_NUMBERED) if self._unnamed else self.names()
-        require_columns(self._name, known, asked)
 
     def may_have(self, columns: Sequence[str]) -> bool:
         """True where the header does not rule these columns out."""
@@ -145,12 +133,6 @@ class Source:
             self._engine = connection
             return connection
 
-    @property
-    def _name(self) -> str:
-        if self._is_frame:
-            return f"{engines.kind_of(self.source).split('.')[0]} table"
-        return self._file or (without_password(self.source) if isinstance(self.source, str) else "source")
-
     def rows(self, columns: Sequence[str] | None = None, dates: Collection[str] = ()) -> Dataset:
         """The rows, opened once. Of a frame only these columns are converted; those of ``dates`` as text."""
         with self._lock:
@@ -165,13 +147,13 @@ class Source:
 
     def _read(self, columns: Sequence[str] | None, dates: Collection[str]) -> tuple[ir.Table, Any, str]:
         """The rows as an ibis table, with the connection that holds them and what they are called."""
-        ibis, kind, chosen = engines.load_ibis(), engines.kind_of(self.source), self.connection()
+        ibis, kind, chosen = engines.load_ibis(), self._kind, self.connection()
         source, table, connect = self.source, self.table, partial(engines.embedded, self.memory)
         if self._is_frame:
             if self._frame is None:
                 self._frame = held(source)  # a reader can be read once only
             connection = chosen or connect()
-            return frame_rows(self._frame, columns, dates, connection, self._name), connection, self._name
+            return uploaded(connection, converted(self._frame, columns, dates), self._name), connection, self._name
         if isinstance(source, ibis.Table):
             _require_declared(source)
             # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
