@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from flint import arb, ctx
@@ -22,7 +22,7 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.sampler import Family, Floats, Location, Truth, Words, plain, uniform_ball
 from discreet.core.numbers import ball, decimal, least, thin, up
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.loss_distribution import (
     Convolution,
     CurveProfile,
@@ -32,9 +32,6 @@ from discreet.mechanisms.loss_distribution import (
     refuse_nothing,
 )
 from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities, whole_truth
-
-if TYPE_CHECKING:
-    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "DiscreteGaussian", "DiscreteGaussianFamily", "DiscreteGaussianLaw", "DiscreteGaussianProfile", "LARGEST_SCALE",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from flint import arb, arb_poly
@@ -23,7 +23,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.sampler import Family, Floats, GeometricFamily, Location, Truth, plain
 from discreet.core.numbers import ball, decimal, least, not_below, precisely, thin, up
-from discreet.core.sensitivity import Sensitivity, exact_moves
+from discreet.core.sensitivity import Exact, Sensitivity, exact_moves
 from discreet.mechanisms.loss_distribution import (
     CurveProfile,
     PrivacyLoss,
@@ -32,9 +32,6 @@ from discreet.mechanisms.loss_distribution import (
     refuse_nothing,
 )
 from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities, whole_truth
-
-if TYPE_CHECKING:
-    from discreet.core.sensitivity import Exact
 
 __all__ = ["Geometric", "GeometricLaw", "GeometricProfile"]
 

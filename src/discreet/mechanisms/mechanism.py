@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,11 +34,8 @@ from discreet.core.noise.sampler import (
     plain,
     power_of_two,
 )
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.loss_distribution import json_ready
-
-if TYPE_CHECKING:
-    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "Law", "Mechanism", "Registry", "charged_guarantee", "mechanism_from_dict", "mechanism_of", "AdditiveNoise",

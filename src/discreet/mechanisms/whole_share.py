@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +18,11 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.noise.sampler import Floats, Truth, float_truth, plain
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.mechanism import Law, Mechanism, mechanism_from_dict
-
-if TYPE_CHECKING:
-    from discreet.core.sensitivity import Exact
 
 __all__ = ["WholeShare", "WholeShareLaw", "share_noise"]
 

@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Truth, float_truth, generator
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.bounded.laplace import (
     BoundaryInflatedLaplace,
     BoundedLaplace,
@@ -30,10 +30,6 @@ from discreet.mechanisms.bounded.scale import BoundedLaplaceProfile, bounded_lap
 from discreet.mechanisms.laplace import laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Mechanism, SampledLaw
-
-if TYPE_CHECKING:
-    from discreet.core.guarantee import Profile
-    from discreet.core.sensitivity import Exact
 
 __all__ = ["BoundedCovariance", "nearest_covariance"]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import (
     SYSTEM_ENTROPY,
     Entropy,
@@ -29,7 +29,7 @@ from discreet.core.noise.sampler import (
     power_of_two,
 )
 from discreet.core.numbers import decimal, least
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.bounded.scale import (
     BoundedLaplaceProfile,
     Coordinate,
@@ -42,11 +42,6 @@ from discreet.mechanisms.bounded.scale import (
 from discreet.mechanisms.laplace import LaplaceLaw, LaplaceProfile, laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import LocationLaw, Mechanism, probabilities, spread
-
-if TYPE_CHECKING:
-    from discreet.core.guarantee import Profile
-    from discreet.core.noise.sampler import Floats, Truth
-    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "ClampedLaplaceLaw", "TruncatedLaplaceLaw", "clamped_laplace_interval", "first_moment",

@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.noise.sampler import Truth, float_truth, generator
 from discreet.core.numbers import not_below
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace, Domain
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism, SampledLaw
 from discreet.mechanisms.tables.post_processed import onto_simplex
-
-if TYPE_CHECKING:
-    from discreet.core.guarantee import Profile
-    from discreet.core.sensitivity import Exact
 
 __all__ = ["BoundedProportions", "HistogramTree", "TiedPair"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from flint import arb, fmpz
@@ -20,16 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP, gaussian_delta
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP, gaussian_delta
 from discreet.core.noise.sampler import SYSTEM_ENTROPY, Floats, Truth, float_truth, generator
 from discreet.core.numbers import ball, decimal, down, least, normal_cdf, precisely, up
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.mechanisms.gaussian import GaussianLaw, gaussian_scale
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
-
-if TYPE_CHECKING:
-    from discreet.core.guarantee import Profile
 
 __all__ = [
     "GroupSelection", "InclusionLaw", "OptimalSelection", "changed_groups", "selecting_guarantee", "GaussianThreshold",

@@ -8,27 +8,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
-from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
+from discreet.core.guarantee import Guarantee, Profile, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose, noisy_argmax
 from discreet.core.noise.sampler import Floats, LargestExponentialFamily, Truth, generator
 from discreet.core.numbers import decimal, greatest, up
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.selection import ChoiceLaw, ExponentialMechanism, RangeProfile, flip_probabilities
 from discreet.mechanisms.composition import compose, compose_curves
 from discreet.mechanisms.loss_distribution import ImpliedProfile
-from discreet.mechanisms.mechanism import Mechanism
-
-if TYPE_CHECKING:
-    from discreet.core.guarantee import Profile
-    from discreet.core.sensitivity import Exact
-    from discreet.mechanisms.mechanism import Law
+from discreet.mechanisms.mechanism import Law, Mechanism
 
 __all__ = [
     "FARTHEST", "Histogram", "RankClasses", "below", "group_histograms", "histogram", "picked", "rank_distances",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -32,14 +32,11 @@ from discreet.core.noise.sampler import (
     plain,
 )
 from discreet.core.numbers import ball, decimal, greatest, precisely, up
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace, LaplaceProfile
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile, PrivacyLoss, curve_loss
 from discreet.mechanisms.mechanism import Law, Mechanism
-
-if TYPE_CHECKING:
-    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "ChoiceLaw", "RangeProfile", "Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way",

@@ -20,7 +20,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.noise.sampler import Truth, generator
 from discreet.core.protection import Neighbours
-from discreet.core.sensitivity import Sensitivity, root_up
+from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.mechanisms.gaussian import GaussianLaw, GaussianProfile, gaussian_scale
 from discreet.mechanisms.laplace import LaplaceLaw, LaplaceProfile
 from discreet.mechanisms.loss_distribution import refuse_nothing
@@ -28,8 +28,6 @@ from discreet.mechanisms.mechanism import Law, Mechanism
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-    from discreet.core.sensitivity import Exact
 
 __all__ = [
     "Accuracy", "Axes", "Component", "MarginsNoise", "Workload", "below", "cell_covariance", "centred", "centred_share",

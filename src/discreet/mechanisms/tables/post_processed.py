@@ -7,25 +7,20 @@ import secrets
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_args
+from typing import Any, ClassVar, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.noise.sampler import Truth, float_truth, generator
 from discreet.core.protection import Fact
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import AdditiveNoise, Law, Mechanism, SampledLaw, mechanism_from_dict
-
-if TYPE_CHECKING:
-    from discreet.core.guarantee import Profile
-    from discreet.core.sensitivity import Exact
-    from discreet.mechanisms.mechanism import AdditiveNoise
 
 __all__ = [
     "Box", "Clip", "box_ends", "checked_box", "clip_choice", "clipped", "onto_simplex", "onto_total", "rounded",
