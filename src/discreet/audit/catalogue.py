@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+import discreet.mechanisms as m
 from discreet.audit.exact_losses import (
     Cells,
     audit_cells,
@@ -34,30 +35,10 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.covariance import BoundedCovariance
-from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
-from discreet.mechanisms.bounded.proportions import BoundedProportions, TiedPair
-from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.choices.group_selection import GaussianThreshold, GroupSelection, OptimalSelection
-from discreet.mechanisms.choices.quantile import QuantileChoice
-from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax, Selection
-from discreet.mechanisms.composition import compose_curves
-from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
-from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
-from discreet.mechanisms.geometric import Geometric
-from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.choices.group_selection import GroupSelection
+from discreet.mechanisms.choices.selection import Selection
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.omission.step import (
-    AbsoluteDistance,
-    Omission,
-    OutlierSuppression,
-    PoissonSample,
-    outlier_scores,
-)
-from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
-from discreet.mechanisms.tables.post_processed import Clipped
-from discreet.mechanisms.whole_share import WholeShare
+from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, outlier_scores
 from discreet.questions import MeasuredQuestion
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
@@ -148,11 +129,11 @@ def choice_cases() -> Iterator[Case]:
     """Selections: all small scores and all moves exactly; by draws a pair close to the worst that is not too rare."""
     three = Sensitivity(moves=(1.0, 1.0, 1.0))
     selections: list[tuple[str, Any, dict[str, Any]]] = [
-        ("exponential mechanism", ExponentialMechanism, {}),
-        ("permute-and-flip", PermuteAndFlip, {}),
-        ("report noisy max, Laplace", ReportNoisyMax, {"noise": "laplace"}),
-        ("report noisy max, exponential", ReportNoisyMax, {"noise": "exponential"}),
-        ("report noisy max, Gaussian", ReportNoisyMax, {"noise": "gaussian"}),
+        ("exponential mechanism", m.ExponentialMechanism, {}),
+        ("permute-and-flip", m.PermuteAndFlip, {}),
+        ("report noisy max, Laplace", m.ReportNoisyMax, {"noise": "laplace"}),
+        ("report noisy max, exponential", m.ReportNoisyMax, {"noise": "exponential"}),
+        ("report noisy max, Gaussian", m.ReportNoisyMax, {"noise": "gaussian"}),
     ]
     settings: list[tuple[str, Sensitivity, Callable[[tuple[int, ...]], bool], tuple[list[int], list[int]]]] = [
         ("counts", UNIT, lambda move: sum(map(abs, move)) == 1, ([0, 20, 0], [1, 20, 0])),
@@ -163,7 +144,7 @@ def choice_cases() -> Iterator[Case]:
         target: Guarantee = GaussianDP(1.0) if gaussian else PureDP(1.0)
         mechanism = kind.calibrate(target, sensitivity, **options)
         claim = mechanism.profile(sensitivity)
-        largest = 3 if not isinstance(mechanism, ReportNoisyMax) or options["noise"] == "exponential" else 2
+        largest = 3 if not isinstance(mechanism, m.ReportNoisyMax) or options["noise"] == "exponential" else 2
         worst = _REACHABLE[setting]
 
         def exact(
@@ -194,7 +175,7 @@ def quantile_cases() -> Iterator[Case]:
     for neighbours in Neighbours:
         median = Quantiles(probabilities=0.5, bounds=bounds)
         sensitivity = median.sensitivity(neighbours=neighbours)
-        mechanism = QuantileChoice.calibrate(PureDP(1.0), sensitivity, statistic=median)
+        mechanism = m.QuantileChoice.calibrate(PureDP(1.0), sensitivity, statistic=median)
 
         def exact(
             median: Any = median,
@@ -216,15 +197,15 @@ def quantile_cases() -> Iterator[Case]:
         yield Case(
             f"median, {neighbours.value.replace('_', '/')}",
             mechanism.guarantee(sensitivity),
-            lambda n, truth=truths[0], m=mechanism: np.array([m.draw(truth) for _ in range(n)]),  # type: ignore[misc]
-            lambda n, truth=truths[1], m=mechanism: np.array([m.draw(truth) for _ in range(n)]),  # type: ignore[misc]
+            lambda n, truth=truths[0], how=mechanism: np.array([how.draw(truth) for _ in range(n)]),  # type: ignore[misc]
+            lambda n, truth=truths[1], how=mechanism: np.array([how.draw(truth) for _ in range(n)]),  # type: ignore[misc]
             exact,
             tight=False,
             slow=True,
         )
     quartiles = Quantiles(probabilities=(0.25, 0.5, 0.75), bounds=bounds, recursive=True)
     moved = quartiles.sensitivity(neighbours=Neighbours.ADD_REMOVE)
-    split = QuantileChoice.calibrate(PureDP(1.0), moved, statistic=quartiles)
+    split = m.QuantileChoice.calibrate(PureDP(1.0), moved, statistic=quartiles)
     here, there = (quartiles.exact(rows, neighbours=Neighbours.ADD_REMOVE).value for rows in ([0, 0, 6], [0, 6]))
     yield Case(
         "quartiles, recursive", PureDP(1.0), one_by_one(split, here), one_by_one(split, there), None, False, True
@@ -273,7 +254,7 @@ def _draws(rule: GroupSelection, sizes: Sequence[int]) -> Draw:
 def group_cases() -> Iterator[Case]:
     """Both rules, for a unit in one group and in two: all small sizes exactly, and a pair near the turn by draws."""
     rules: list[tuple[type[GroupSelection], int]] = [
-        (kind, groups) for kind in (OptimalSelection, GaussianThreshold) for groups in (1, 2)
+        (kind, groups) for kind in (m.OptimalSelection, m.GaussianThreshold) for groups in (1, 2)
     ]
     for kind, groups in rules:
         sensitivity = Sensitivity(moves=(1.0,) * groups)
@@ -302,13 +283,13 @@ def group_cases() -> Iterator[Case]:
 
 def omission_cases() -> Iterator[Case]:
     """A noisy count of the rows that a random step leaves."""
-    inner = Laplace(1.0)
+    inner = m.Laplace(1.0)
     step: Omission
     for name, step, rows in (
-        ("Poisson sample, then Laplace", PoissonSample(0.5), [1.0]),
+        ("Poisson sample, then Laplace", m.PoissonSample(0.5), [1.0]),
         (
             "outlier suppression, then Laplace",
-            OutlierSuppression(0.2, 0.6, AbsoluteDistance((0, 1))),
+            m.OutlierSuppression(0.2, 0.6, AbsoluteDistance((0, 1))),
             [0.0, 0.0, 0.0, 1.0],
         ),
     ):
@@ -322,12 +303,12 @@ def omission_cases() -> Iterator[Case]:
             lambda step=step, rows=rows, less=less, claim=claim: audit_cells(  # type: ignore[misc]
                 claim, [_mixed(_kept_law(step, rows), _kept_law(step, less), inner)]
             ),
-            tight=isinstance(step, PoissonSample),
+            tight=isinstance(step, m.PoissonSample),
             slow=True,
         )
 
 
-def _counted(step: Omission, rows: list[float], mechanism: Laplace) -> Draw:
+def _counted(step: Omission, rows: list[float], mechanism: m.Laplace) -> Draw:
     def draw(n: int) -> Array:
         kept = [int(step.kept(rows).sum()) if rows else 0 for _ in range(n)]
         return np.asarray(mechanism.law(np.array(kept)).sample())
@@ -339,10 +320,10 @@ def _kept_law(step: Omission, rows: list[float]) -> Array:
     """Probability of every number of kept rows."""
     if not rows:
         return np.array([1.0])
-    if isinstance(step, PoissonSample):
+    if isinstance(step, m.PoissonSample):
         keep = np.full(len(rows), step.rate)
     else:
-        step = cast(OutlierSuppression, step)
+        step = cast(m.OutlierSuppression, step)
         keep = 1 - outlier_scores(rows, step.m, step.M, step.distance)
     law = np.array([1.0])
     for chance in keep:
@@ -350,21 +331,21 @@ def _kept_law(step: Omission, rows: list[float]) -> Array:
     return law
 
 
-def _mixed(here: Array, there: Array, mechanism: Laplace) -> Cells:
+def _mixed(here: Array, there: Array, mechanism: m.Laplace) -> Cells:
     """Mixtures of one mechanism's laws at 0, 1, …, cut into the same cells."""
     laws = [mechanism.law(float(count)) for count in range(max(here.size, there.size))]
     edges = np.unique(np.concatenate([np.asarray(law.quantile(np.linspace(0.0001, 0.9999, 4001))) for law in laws]))
     masses = [np.diff(np.concatenate([[0.0], np.asarray(law.cdf(edges)), [1.0]])) for law in laws]
     p, q = (
-        sum((w * m for w, m in zip(side, masses, strict=False)), np.zeros(edges.size + 1)) for side in (here, there)
+        sum((w * one for w, one in zip(side, masses, strict=False)), np.zeros(edges.size + 1)) for side in (here, there)
     )
     return Cells(np.asarray(p), np.asarray(q))
 
 
 def pipeline_case() -> Case:
     """A count, a mean and a choice of one data set, through the composed profile."""
-    laplace, gaussian, choice = Laplace(2.0), Gaussian(2.0), ExponentialMechanism(0.5)
-    claim = compose_curves([one.profile(UNIT) for one in (laplace, gaussian, choice)])
+    laplace, gaussian, choice = m.Laplace(2.0), m.Gaussian(2.0), m.ExponentialMechanism(0.5)
+    claim = m.compose_curves([one.profile(UNIT) for one in (laplace, gaussian, choice)])
     stated = ApproxDP(float(claim.epsilon_at(0.01)), 0.01)
     scores = [0, 3, 3], [1, 3, 3]
 
@@ -515,37 +496,37 @@ def _scalar(
 
 def _scalars() -> Iterator[Case]:
     third, tenth = Fraction(1, 3), Sensitivity(l1=0.1)
-    yield _scalar("Laplace, ε 1", Laplace.calibrate(PureDP(1.0), UNIT), UNIT, (0.0, 1.0))
-    yield _scalar("Laplace, ε 3, a mean of thirds", Laplace.calibrate(PureDP(3.0), UNIT), UNIT, (third, third + 1))
-    yield _scalar("geometric, ε 1", Geometric.calibrate(PureDP(1.0), UNIT), UNIT, (0, 1))
+    yield _scalar("Laplace, ε 1", m.Laplace.calibrate(PureDP(1.0), UNIT), UNIT, (0.0, 1.0))
+    yield _scalar("Laplace, ε 3, a mean of thirds", m.Laplace.calibrate(PureDP(3.0), UNIT), UNIT, (third, third + 1))
+    yield _scalar("geometric, ε 1", m.Geometric.calibrate(PureDP(1.0), UNIT), UNIT, (0, 1))
     two = Sensitivity(moves=(2,))
-    yield _scalar("geometric, ε 2, two rows a unit", Geometric.calibrate(PureDP(2.0), two), two, (0, 2))
-    yield _scalar("Gaussian, μ 1", Gaussian.calibrate(GaussianDP(1.0), UNIT), UNIT, (0.0, 1.0))
+    yield _scalar("geometric, ε 2, two rows a unit", m.Geometric.calibrate(PureDP(2.0), two), two, (0, 2))
+    yield _scalar("Gaussian, μ 1", m.Gaussian.calibrate(GaussianDP(1.0), UNIT), UNIT, (0.0, 1.0))
     concentrated = ZeroConcentratedDP(0.5)
-    yield _scalar("discrete Gaussian, ρ 0.5", DiscreteGaussian.calibrate(concentrated, UNIT), UNIT, (0, 1))
+    yield _scalar("discrete Gaussian, ρ 0.5", m.DiscreteGaussian.calibrate(concentrated, UNIT), UNIT, (0, 1))
     yield _scalar(
-        "discrete Gaussian, ρ 0.5, two rows a unit", DiscreteGaussian.calibrate(concentrated, two), two, (0, 2)
+        "discrete Gaussian, ρ 0.5, two rows a unit", m.DiscreteGaussian.calibrate(concentrated, two), two, (0, 2)
     )
-    tenth_of_rows, share = Sensitivity(moves=(0.1,)), WholeShare(Geometric(1.0), 10)
+    tenth_of_rows, share = Sensitivity(moves=(0.1,)), m.WholeShare(m.Geometric(1.0), 10)
     yield _scalar("a whole share of ten rows, ε 1", share, tenth_of_rows, (Fraction(1, 10), Fraction(2, 10)))
     approximate = ApproxDP(1.0, 0.01)
-    yield _scalar("Gaussian, (ε 1, δ 0.01)", Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
-    flat = GeneralizedGaussian.calibrate(approximate, UNIT, order=4)
+    yield _scalar("Gaussian, (ε 1, δ 0.01)", m.Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
+    flat = m.GeneralizedGaussian.calibrate(approximate, UNIT, order=4)
     yield _scalar("generalized Gaussian of order 4, (ε 1, δ 0.01)", flat, UNIT, (0.0, 1.0), approximate)
-    bounded = BoundedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
+    bounded = m.BoundedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
     yield _scalar("bounded Laplace, ε 1", bounded, tenth, (0.0, 0.1))
-    failing = BoundedLaplace.calibrate(approximate, tenth, bounds=(0, 1))
+    failing = m.BoundedLaplace.calibrate(approximate, tenth, bounds=(0, 1))
     yield _scalar("bounded Laplace, (ε 1, δ 0.01)", failing, tenth, (0.0139, 0.1139), approximate)
-    half_line = BoundedLaplace.calibrate(PureDP(1.0), UNIT, bounds=(0, None))
+    half_line = m.BoundedLaplace.calibrate(PureDP(1.0), UNIT, bounds=(0, None))
     yield _scalar("bounded Laplace on a half-line", half_line, UNIT, (0.0, 1.0))
-    inflated = BoundaryInflatedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
+    inflated = m.BoundaryInflatedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
     yield _scalar("boundary-inflated Laplace, ε 1", inflated, tenth, (0.0, 0.1))
     every: tuple[tuple[str, Mechanism], ...]
     every = (
-        ("Laplace", Laplace(1.0)),
-        ("geometric", Geometric(1.0)),
-        ("Gaussian", Gaussian(1.0)),
-        ("discrete Gaussian", DiscreteGaussian(1.0)),
+        ("Laplace", m.Laplace(1.0)),
+        ("geometric", m.Geometric(1.0)),
+        ("Gaussian", m.Gaussian(1.0)),
+        ("discrete Gaussian", m.DiscreteGaussian(1.0)),
     )
     for name, mechanism in every:
         yield Case(
@@ -576,17 +557,17 @@ def _product(
 
 
 def _vectors() -> Iterator[Case]:
-    yield _product("Laplace, two cells", Laplace.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
-    yield _product("geometric, two cells", Geometric.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
-    yield _product("Gaussian, two cells", Gaussian.calibrate(GaussianDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
+    yield _product("Laplace, two cells", m.Laplace.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
+    yield _product("geometric, two cells", m.Geometric.calibrate(PureDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
+    yield _product("Gaussian, two cells", m.Gaussian.calibrate(GaussianDP(1.0), PAIR), PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     yield _box()
-    whole = DiscreteGaussian.calibrate(ZeroConcentratedDP(0.5), PAIR)
+    whole = m.DiscreteGaussian.calibrate(ZeroConcentratedDP(0.5), PAIR)
     yield _product("discrete Gaussian, two cells", whole, PAIR, [5, 3, 8, 1], [4, 4, 8, 1])
     changes = (Sensitivity(l1=0.1), Sensitivity(l1=0.4))
-    mechanism = BoundedLaplace.calibrate(PureDP(1.0), changes, bounds=((0, 1), (0, 2)))
+    mechanism = m.BoundedLaplace.calibrate(PureDP(1.0), changes, bounds=((0, 1), (0, 2)))
     claim = mechanism.profile(Sensitivity(coordinates=(0.1, 0.4)))
     parts = [
-        BoundedLaplace(scale=scale, bounds=bounds)
+        m.BoundedLaplace(scale=scale, bounds=bounds)
         for scale, bounds in zip(mechanism.scale, mechanism.bounds, strict=True)
     ]
     pairs = [(part.law(0.0), part.law(change)) for part, change in zip(parts, (0.1, 0.4), strict=True)]
@@ -602,7 +583,7 @@ def _vectors() -> Iterator[Case]:
 def _box() -> Case:
     """Two numbers that both move by one, which box noise protects together."""
     both = Sensitivity(linf=1.0, dimension=2)
-    mechanism = BoxNoise.calibrate(PureDP(1.0), both)
+    mechanism = m.BoxNoise.calibrate(PureDP(1.0), both)
     return Case(
         "box noise, two numbers, ε 1",
         mechanism.guarantee(both),
@@ -628,17 +609,17 @@ def _tables() -> Iterator[Case]:
     """Post-processed tables: the loss is that of the measurement, along the line between the two truths."""
     here, there = [2, 6, 1, 4, 3], [1, 7, 1, 4, 3]
     shift = math.sqrt(2)
-    scale = Gaussian.calibrate(GaussianDP(1.0), PAIR).scale
-    claim = Gaussian(scale).profile(PAIR)
+    scale = m.Gaussian.calibrate(GaussianDP(1.0), PAIR).scale
+    claim = m.Gaussian(scale).profile(PAIR)
     tables: dict[str, Mechanism] = {
-        "rank-deficient Gaussian": RankDeficientGaussian(scale=scale),
-        "James-Stein towards zero": JamesSteinGaussian(scale=scale, towards="zero"),
-        "James-Stein towards the mean": JamesSteinGaussian(scale=scale),
-        "James-Stein, rank-deficient": JamesSteinGaussian(scale=scale, rank_deficient=True),
-        "James-Stein under two public totals": JamesSteinGaussian(scale=scale, rank_deficient=True, constraints=((1,
-        1, 0, 0, 0), (0, 0, 1, 1, 1)), values=(8, 8)), "clipped Gaussian": Clipped(mechanism=Gaussian(scale)),
-        "Gaussian truncated to a rectangle": Clipped(mechanism=Gaussian(scale), clip="box", box=((0, 5),)),
-        "Gaussian on the simplex, whole numbers": Clipped(mechanism=Gaussian(scale), clip="simplex",
+        "rank-deficient Gaussian": m.RankDeficientGaussian(scale=scale),
+        "James-Stein towards zero": m.JamesSteinGaussian(scale=scale, towards="zero"),
+        "James-Stein towards the mean": m.JamesSteinGaussian(scale=scale),
+        "James-Stein, rank-deficient": m.JamesSteinGaussian(scale=scale, rank_deficient=True),
+        "James-Stein under two public totals": m.JamesSteinGaussian(scale=scale, rank_deficient=True, constraints=((1,
+        1, 0, 0, 0), (0, 0, 1, 1, 1)), values=(8, 8)), "clipped Gaussian": m.Clipped(mechanism=m.Gaussian(scale)),
+        "Gaussian truncated to a rectangle": m.Clipped(mechanism=m.Gaussian(scale), clip="box", box=((0, 5),)),
+        "Gaussian on the simplex, whole numbers": m.Clipped(mechanism=m.Gaussian(scale), clip="simplex",
         rank_deficient=True, integers=True),
     }  # fmt: skip
     for name, mechanism in tables.items():
@@ -647,11 +628,11 @@ def _tables() -> Iterator[Case]:
             GaussianDP(1.0),
             one_by_one(mechanism, here),
             one_by_one(mechanism, there),
-            lambda: audit_laws(claim, [[(Gaussian(scale).law(0.0), Gaussian(scale).law(shift))]]),
+            lambda: audit_laws(claim, [[(m.Gaussian(scale).law(0.0), m.Gaussian(scale).law(shift))]]),
             tight=False,
             slow=True,
         )
-    laplace = Clipped.calibrate(PureDP(1.0), PAIR, kind=Laplace)
+    laplace = m.Clipped.calibrate(PureDP(1.0), PAIR, kind=m.Laplace)
     yield Case(
         "clipped Laplace",
         laplace.guarantee(PAIR),
@@ -659,7 +640,7 @@ def _tables() -> Iterator[Case]:
         one_by_one(laplace, there),
         lambda: audit_laws(
             laplace.profile(PAIR),
-            [[(Laplace(laplace.scale).law(a), Laplace(laplace.scale).law(a + 1)) for a in (0, 1)]],
+            [[(m.Laplace(laplace.scale).law(a), m.Laplace(laplace.scale).law(a + 1)) for a in (0, 1)]],
         ),
         tight=False,
         slow=True,
@@ -670,7 +651,7 @@ def _structured() -> Iterator[Case]:
     moves = Sensitivity(moves=(0.1, 0.1), dimension=3)
     here, there = [Fraction(0), Fraction(1, 10), Fraction(9, 10)], [Fraction(1, 10), Fraction(0), Fraction(9, 10)]
     for method in ("rescale", "all_but_one", "universal_histogram", "simplex"):
-        mechanism = BoundedProportions.calibrate(PureDP(1.0), moves, method=method)
+        mechanism = m.BoundedProportions.calibrate(PureDP(1.0), moves, method=method)
         yield Case(
             f"bounded proportions, {method}",
             mechanism.guarantee(moves),
@@ -681,7 +662,7 @@ def _structured() -> Iterator[Case]:
             slow=True,
         )
     tied = Sensitivity(l1=0.4)
-    pair = TiedPair.calibrate(PureDP(1.0), tied, bounds=((0, 1), (0.2, 1)), total=1.0)
+    pair = m.TiedPair.calibrate(PureDP(1.0), tied, bounds=((0, 1), (0.2, 1)), total=1.0)
     yield Case(
         "tied pair",
         pair.guarantee(tied),
@@ -692,10 +673,10 @@ def _structured() -> Iterator[Case]:
     yield _covariance()
 
 
-def _measured_exactly(mechanism: BoundedProportions, moves: Sensitivity, here: Any, there: Any) -> Audit:
+def _measured_exactly(mechanism: m.BoundedProportions, moves: Sensitivity, here: Any, there: Any) -> Audit:
     """The numbers that are measured are independent; the rest reads no data."""
-    law: Any = {"bounded": BoundedLaplace, "inflated": BoundaryInflatedLaplace}.get(mechanism.noise)
-    one = Laplace(mechanism.scale) if law is None else law(scale=mechanism.scale, bounds=(0, 1))
+    law: Any = {"bounded": m.BoundedLaplace, "inflated": m.BoundaryInflatedLaplace}.get(mechanism.noise)
+    one = m.Laplace(mechanism.scale) if law is None else law(scale=mechanism.scale, bounds=(0, 1))
     queries = [mechanism._queries(truth) for truth in (here, there)]
     moved = [(a, b) for a, b in zip(*queries, strict=True) if a != b]
     return audit_laws(mechanism.profile(moves), [[(one.law(a), one.law(b)) for a, b in moved]])
@@ -704,13 +685,13 @@ def _measured_exactly(mechanism: BoundedProportions, moves: Sensitivity, here: A
 def _covariance() -> Case:
     """Variances, then a covariance whose domain the noisy variances fix: densities multiply."""
     changes, bounds = (0.36, 0.81, 0.54), ((0.0, 9.1), (0.0, 20.5))
-    mechanism = BoundedCovariance(budget=PureDP(1.0), changes=changes, variance_bounds=bounds)
+    mechanism = m.BoundedCovariance(budget=PureDP(1.0), changes=changes, variance_bounds=bounds)
     here, there = [0.0, 0.0, 0.0], [0.36, 0.81, 0.54]
     part = PureDP(1.0).split(3)[0]
 
     def logs(entry: int, outputs: Array, domain: tuple[float, float]) -> Array:
         own = Sensitivity(l1=min(changes[entry], domain[1] - domain[0]))
-        laws = BoundedLaplace.calibrate(part, own, bounds=domain)
+        laws = m.BoundedLaplace.calibrate(part, own, bounds=domain)
         clamped = [min(max(truth[entry], domain[0]), domain[1]) for truth in (here, there)]
         a, b = (np.asarray(laws.law(truth).pdf(outputs)) for truth in clamped)
         return np.asarray(np.abs(np.log(a / b)))
@@ -778,15 +759,15 @@ def _makers(
     """Mechanisms of several numbers, with the ends between which truths lie."""
     pure, normal = PureDP(2.0), GaussianDP(1.0)
     free = (-8.0, 8.0)
-    yield "Laplace", pure, partial(Laplace.calibrate, pure, stated), free
-    yield "box noise", pure, partial(BoxNoise.calibrate, pure, stated), free
-    yield "Gaussian", normal, partial(Gaussian.calibrate, normal, stated), free
+    yield "Laplace", pure, partial(m.Laplace.calibrate, pure, stated), free
+    yield "box noise", pure, partial(m.BoxNoise.calibrate, pure, stated), free
+    yield "Gaussian", normal, partial(m.Gaussian.calibrate, normal, stated), free
     if all(float(move).is_integer() for move in (stated.moves or (0.5,))):
-        yield "geometric", pure, partial(Geometric.calibrate, pure, stated), free
+        yield "geometric", pure, partial(m.Geometric.calibrate, pure, stated), free
     low, high = [0.0, -9.0, 0.0][:size], [0.5, 9.0, 4.0][:size]  # one is narrower than what it may move by
     every: list[Any] = [((0.0, 2.0), 0.0, 2.0), (tuple(zip(low, high, strict=True)), low, high)]
     for bounds, least, most in every:
-        for kind in (BoundedLaplace, BoundaryInflatedLaplace):
+        for kind in (m.BoundedLaplace, m.BoundaryInflatedLaplace):
             yield kind.__name__, pure, partial(kind.calibrate, pure, stated, bounds=bounds), (least, most)
 
 

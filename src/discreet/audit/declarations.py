@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import discreet.questions as q
 from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError
@@ -28,20 +29,10 @@ from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, 
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.bounded.laplace import Domain
 from discreet.mechanisms.tables.post_processed import exact_total
-from discreet.questions.clusters.lloyd import NoisyAverage
 from discreet.questions.comparison.methods import MeanDifference
-from discreet.questions.count import Count
-from discreet.questions.covariance import Covariance
-from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.mean import Mean
 from discreet.questions.naive_bayes import _squares
-from discreet.questions.pooled import PooledCovariance, PooledVariance
-from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.signed_rank import PairedBalance
-from discreet.questions.sum import Sum, SumAndCount
 from discreet.questions.tables.margins import Margins
-from discreet.questions.tables.table import ContingencyTable
-from discreet.questions.variance import Variance
 from discreet.testing.mechanisms import check_statistic
 
 __all__ = ["audit_declarations", "audit_declared"]
@@ -476,20 +467,20 @@ def _column_sums() -> Iterator[Compared]:
     for bounds in ((0.0, 1.0), (-1.0, 3.0), (-3.0, -1.0)):
         low, high = bounds
         line = [low, (low + high) / 2, high]
-        for kind in (Sum, SumAndCount, Mean, Variance):
+        for kind in (q.Sum, q.SumAndCount, q.Mean, q.Variance):
             for n in (3, 4):
-                yield from _checked(kind(bounds=bounds), line, n, tight=None if kind is SumAndCount else 0.99)
-    for statistic, n in itertools.product((Count(), Proportion()), (3, 4)):
+                yield from _checked(kind(bounds=bounds), line, n, tight=None if kind is q.SumAndCount else 0.99)
+    for statistic, n in itertools.product((q.Count(), q.Proportion()), (3, 4)):
         yield from _checked(statistic, [0.0, 1.0], n)
     for n in (3, 4):
-        yield from _checked(ProportionVector(categories=("a", "b", "c"), n=n), "abc", n)
-    yield "a column of one row", refused(lambda: Variance(bounds=(0, 1)).value([0.5]))
+        yield from _checked(q.ProportionVector(categories=("a", "b", "c"), n=n), "abc", n)
+    yield "a column of one row", refused(lambda: q.Variance(bounds=(0, 1)).value([0.5]))
 
 
 def _domains() -> Iterator[Compared]:
     """Both ends of a domain are reached by some data, or it is wider than it needs to be."""
     for bounds in ((0.0, 1.0), (-1.0, 3.0), (-3.0, -1.0)):
-        statistics: tuple[Any, ...] = (Mean(bounds=bounds), Variance(bounds=bounds))
+        statistics: tuple[Any, ...] = (q.Mean(bounds=bounds), q.Variance(bounds=bounds))
         for statistic, n in itertools.product(statistics, (3, 4)):
             values = [statistic.value(list(rows)) for rows in itertools.combinations_with_replacement(bounds, n)]
             low, high = (float(np.max(end)) for end in statistic.domain(n))
@@ -501,7 +492,7 @@ def _domains() -> Iterator[Compared]:
 def _pairs() -> Iterator[Compared]:
     for first, second in (((0.0, 1.0), (0.0, 1.0)), ((-1.0, 3.0), (2.0, 4.0))):
         corners = list(itertools.product(first, second))
-        for kind, n in itertools.product((Covariance, CovarianceMatrix), (3, 4)):
+        for kind, n in itertools.product((q.Covariance, q.CovarianceMatrix), (3, 4)):
             yield from _checked(kind(bounds=(first, second)), corners, n, np.array)
 
 
@@ -529,17 +520,17 @@ def _pooled() -> Iterator[Compared]:
     """Variances and covariances within cells, where records may change their cell."""
     for n, cells in ((4, 1), (4, 2), (5, 2), (5, 3)):
         universe = [(x, cell) for x in (0.0, 2.0) for cell in range(cells)]
-        yield from _checked(PooledVariance(bounds=(0, 2), cells=tuple(range(cells))), universe, n, _by_cell)
+        yield from _checked(q.PooledVariance(bounds=(0, 2), cells=tuple(range(cells))), universe, n, _by_cell)
     for n, cells in ((4, 1), (4, 2)):
         pairs = [(x, y, cell) for x in (0.0, 1.0) for y in (0.0, 2.0) for cell in range(cells)]
         yield from _checked(
-            PooledCovariance(bounds=((0, 1), (0, 2)), cells=tuple(range(cells))), pairs, n, _by_cell, tight=0.7
+            q.PooledCovariance(bounds=((0, 1), (0, 2)), cells=tuple(range(cells))), pairs, n, _by_cell, tight=0.7
         )
 
 
 def _tables() -> Iterator[Compared]:
     """Tables of units with several rows."""
-    table = ContingencyTable({"a": [0, 1], "b": [0, 1]})
+    table = q.ContingencyTable({"a": [0, 1], "b": [0, 1]})
     for rows, neighbours in itertools.product((1, 2, 3), Neighbours):
         units = np.array(
             [counts for counts in itertools.product(range(rows + 1), repeat=4) if sum(counts) <= rows], dtype=float
@@ -608,7 +599,7 @@ def _worst_arms(moments: MeanDifference, neighbours: Neighbours, arm: str) -> tu
 
 def _averages() -> Iterator[Compared]:
     for bounds, centred in itertools.product(((0.0, 1.0), (-1.0, 3.0), (2.0, 4.0)), (True, False)):
-        statistic = NoisyAverage(bounds=bounds, centred=centred)
+        statistic = q.NoisyAverage(bounds=bounds, centred=centred)
         line = [bounds[0], sum(bounds) / 2, bounds[1]]
         for neighbours in Neighbours:
             declared = statistic.sensitivity(n=3, neighbours=neighbours)

@@ -30,6 +30,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+import discreet.mechanisms as m
 from discreet.audit.exact_losses import Cells, audit_cells, joined, law_cells, loss_audit
 from discreet.audit.report import Audit, Refusal
 from discreet.core import rows as core_rows
@@ -38,14 +39,8 @@ from discreet.core.protection import Neighbours
 from discreet.mechanisms.bounded.laplace import ClampedLaplaceLaw, TruncatedLaplaceLaw
 from discreet.mechanisms.box_noise import BoxLaw
 from discreet.mechanisms.choices import quantile
-from discreet.mechanisms.choices.group_selection import GaussianThreshold, OptimalSelection
 from discreet.mechanisms.choices.quantile import RankClasses
-from discreet.mechanisms.choices.selection import (
-    ExponentialMechanism,
-    PermuteAndFlip,
-    ReportNoisyMax,
-    flip_probabilities,
-)
+from discreet.mechanisms.choices.selection import flip_probabilities
 from discreet.mechanisms.gaussian import GaussianLaw
 from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.mechanisms.mechanism import Law, LocationLaw
@@ -232,12 +227,12 @@ def scripted(script: Script) -> Iterator[Script]:
             *((law, "sample", _sample(law, script)) for law in _LAWS),
             *(
                 (kind, "choose", _chosen(kind, script))
-                for kind in (ExponentialMechanism, PermuteAndFlip, ReportNoisyMax)
+                for kind in (m.ExponentialMechanism, m.PermuteAndFlip, m.ReportNoisyMax)
             ),
             (RankClasses, "draw", _placed(script)),
             (quantile, "rough_pair", _paired(script)),
             (quantile, "picked", _picked(script)),
-            *((kind, "shown", _listed(script)) for kind in (OptimalSelection, GaussianThreshold)),
+            *((kind, "shown", _listed(script)) for kind in (m.OptimalSelection, m.GaussianThreshold)),
             (common_labels, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
             (np.random, "default_rng", lambda seed=None: _ByPlace(script.seed)),
@@ -268,7 +263,7 @@ def _chosen(owner: Any, script: Script) -> Callable[..., Any]:
             return original(self, scores, rng=rng)
         with np.errstate(divide="ignore"):
             logs = np.log(self.probabilities(scores))
-        return script.choice(Choice.of(logs, exponential=owner is ExponentialMechanism))
+        return script.choice(Choice.of(logs, exponential=owner is m.ExponentialMechanism))
 
     return choose
 

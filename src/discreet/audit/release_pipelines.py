@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import discreet.mechanisms as m
+import discreet.questions as q
 from discreet.audit.pipeline import Pipeline, World, arrow_table, row_world, unit_world
 from discreet.audit.report import refused
 from discreet.audit.session_pipelines import COLUMNS, PEOPLE, table_of
@@ -18,46 +20,15 @@ from discreet.core.protection import Neighbours, Unit
 from discreet.core.schema import Bands, Bounds, Categories, Contribution, PrivacyUnit, Related, Schema
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.two_sample import MultipleSynthesis
-from discreet.mechanisms.bounded.covariance import BoundedCovariance
-from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
-from discreet.mechanisms.bounded.proportions import BoundedProportions, TiedPair
-from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.choices.quantile import QuantileChoice, QuantileInterval
-from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
-from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
-from discreet.mechanisms.gaussian import Gaussian
-from discreet.mechanisms.generalized_gaussian import GeneralizedGaussian
-from discreet.mechanisms.geometric import Geometric
-from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
-from discreet.mechanisms.tables.post_processed import Clipped
 from discreet.mechanisms.whole_share import share_noise
 from discreet.plans.declarations import Formula
-from discreet.questions import Question, asked
+from discreet.questions import asked
 from discreet.questions.clusters.kmedian import KMedian
-from discreet.questions.clusters.lloyd import DPLloyd, NoisyAverage
-from discreet.questions.comparison.compare import compare_means
-from discreet.questions.comparison.many import compare_arms
+from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.comparison.paper import CensoredLikelihood
-from discreet.questions.count import Count
-from discreet.questions.covariance import Covariance
-from discreet.questions.covariance_matrix import (
-    CorrelationMatrix,
-    CovarianceMatrix,
-    CovarianceMoments,
-    MeansAndCovariances,
-)
-from discreet.questions.mean import Mean
-from discreet.questions.mode import Mode
+from discreet.questions.covariance_matrix import CovarianceMoments
 from discreet.questions.moments import BernsteinMoments
-from discreet.questions.naive_bayes import GaussianNaiveBayes
-from discreet.questions.pooled import PooledCovariance, PooledVariance
-from discreet.questions.proportion import Proportion, ProportionVector
-from discreet.questions.quantile import Quantiles
-from discreet.questions.sum import Sum, SumAndCount
-from discreet.questions.tables.table import ContingencyTable, best_table_mechanism
-from discreet.questions.variance import StandardDeviation, Variance
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
 from discreet.session import Session
@@ -85,26 +56,26 @@ def release_pipelines() -> Iterator[Pipeline]:
         for statistic, records, mechanism, protect in _chosen():
             yield _pipeline(statistic, records, _same, protect, neighbours, ONE, mechanism=mechanism)
         yield from _weighed(neighbours)
-        products = MeansAndCovariances(bounds=((0, 1), (0, 1)))
+        products = q.MeansAndCovariances(bounds=((0, 1), (0, 1)))
         yield _pipeline(products, CORNERS, _matrix, _box, neighbours, ONE, mechanism="BoxNoise, all")
     yield from _tables()
     yield from _choices()
     yield from _bounded()
-    yield _pipeline(Proportion(), [True, False], _same, _whole_share, REPLACE, ONE, mechanism="WholeShare")
+    yield _pipeline(q.Proportion(), [True, False], _same, _whole_share, REPLACE, ONE, mechanism="WholeShare")
     yield _generalized()
     yield _synthesis()
 
 
 def _laplace(exact: Exact) -> Mechanism:
-    return Laplace.calibrate(ONE, exact.sensitivity)
+    return m.Laplace.calibrate(ONE, exact.sensitivity)
 
 
 def _gaussian(exact: Exact) -> Mechanism:
-    return Gaussian.calibrate(NORMAL, exact.sensitivity)
+    return m.Gaussian.calibrate(NORMAL, exact.sensitivity)
 
 
 def _box(exact: Exact) -> Mechanism:
-    return BoxNoise.calibrate(ONE, exact.sensitivity)
+    return m.BoxNoise.calibrate(ONE, exact.sensitivity)
 
 
 def _whole_share(exact: Exact) -> Mechanism:
@@ -129,7 +100,7 @@ def _pipeline(
     degrees = f" of degrees {statistic.degrees}" if hasattr(statistic, "degrees") else ""
     name = f"{type(statistic).__name__}{degrees} by {mechanism}, {neighbours.value.replace('_', '/')}"
     covers = ("release", "Exact", type(statistic).__name__, mechanism.split(",")[0])
-    loose = isinstance(statistic, Mode | Quantiles | PooledCovariance | MeansAndCovariances)
+    loose = isinstance(statistic, q.Mode | q.Quantiles | q.PooledCovariance | q.MeansAndCovariances)
     world = row_world(records, most=3, neighbours=neighbours)
     return Pipeline(name, run, world, spent, covers, tight=tight and not loose, repeats=True)
 
@@ -150,30 +121,30 @@ def statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepare
     """Every statistic of the relation, with records of which data sets are made, and how they are passed to it."""
     ends = (1.0, 3.0)
     for statistic in (
-        Sum(bounds=ends),
-        SumAndCount(bounds=ends),
-        NoisyAverage(bounds=ends),
+        q.Sum(bounds=ends),
+        q.SumAndCount(bounds=ends),
+        q.NoisyAverage(bounds=ends),
         BernsteinMoments(bounds=(ends,), degrees=(1,)),
         BernsteinMoments(bounds=(ends,), degrees=(4,)),
     ):
         yield statistic, NUMBERS, _same
-    yield Count(), [True, False], _same
-    yield ContingencyTable({"letter": list(LETTERS)}), list(LETTERS), lambda rows: {"letter": rows}
+    yield q.Count(), [True, False], _same
+    yield q.ContingencyTable({"letter": list(LETTERS)}), list(LETTERS), lambda rows: {"letter": rows}
     square = ((0, 1), (0, 1))
-    yield MeansAndCovariances(bounds=square), CORNERS, _matrix
+    yield q.MeansAndCovariances(bounds=square), CORNERS, _matrix
     yield CovarianceMoments(bounds=square, degrees=(2, 1)), CORNERS, _matrix
     if neighbours is ADD:
         return
-    for public in (Mean(bounds=ends), Variance(bounds=ends), StandardDeviation(bounds=ends)):
+    for public in (q.Mean(bounds=ends), q.Variance(bounds=ends), q.StandardDeviation(bounds=ends)):
         yield public, NUMBERS, _same
-    yield Proportion(), [True, False], _same
-    yield ProportionVector(categories=LETTERS), list(LETTERS), _same
-    for pairs in (Covariance(bounds=square), CovarianceMatrix(bounds=square), CorrelationMatrix(bounds=square)):
+    yield q.Proportion(), [True, False], _same
+    yield q.ProportionVector(categories=LETTERS), list(LETTERS), _same
+    for pairs in (q.Covariance(bounds=square), q.CovarianceMatrix(bounds=square), q.CorrelationMatrix(bounds=square)):
         yield pairs, CORNERS, _matrix
     cells = [(*corner, cell) for corner in CORNERS[:3] for cell in (0, 1)]
-    yield PooledCovariance(bounds=square, cells=(0, 1)), cells, _columns
+    yield q.PooledCovariance(bounds=square, cells=(0, 1)), cells, _columns
     points = [(a, cell) for a in (1.0, 0.0) for cell in (0, 1)]
-    yield PooledVariance(bounds=(0, 1), cells=(0, 1)), points, _columns
+    yield q.PooledVariance(bounds=(0, 1), cells=(0, 1)), points, _columns
 
 
 def _weighed(neighbours: Neighbours) -> Iterator[Pipeline]:
@@ -186,54 +157,55 @@ def _weighed(neighbours: Neighbours) -> Iterator[Pipeline]:
 
 def _chosen() -> Iterator[tuple[Any, list[Any], str, Protect]]:
     """Statistics that are choices."""
-    yield Mode(categories=LETTERS), list(LETTERS), "ExponentialMechanism", _sharpest(ExponentialMechanism)
+    yield q.Mode(categories=LETTERS), list(LETTERS), "ExponentialMechanism", _sharpest(m.ExponentialMechanism)
     for probabilities, recursive in ((0.5, False), ((0.25, 0.5, 0.75), True)):
-        ranks = Quantiles(probabilities=probabilities, bounds=Bounds(0, 4, grid=1), recursive=recursive)
+        ranks = q.Quantiles(probabilities=probabilities, bounds=Bounds(0, 4, grid=1), recursive=recursive)
         name = "QuantileChoice" + (", recursive" if recursive else "")
-        yield ranks, [4.0, 0.0, 1.0, 99.0], name, _sharpest(QuantileChoice, statistic=ranks)
-    around = Quantiles(probabilities=0.5, bounds=Bounds(0, 4, grid=1), interval=0.9)
-    yield around, [4.0, 0.0, 1.0, 99.0], "QuantileInterval", _sharpest(QuantileInterval, statistic=around)
+        yield ranks, [4.0, 0.0, 1.0, 99.0], name, _sharpest(m.QuantileChoice, statistic=ranks)
+    around = q.Quantiles(probabilities=0.5, bounds=Bounds(0, 4, grid=1), interval=0.9)
+    yield around, [4.0, 0.0, 1.0, 99.0], "QuantileInterval", _sharpest(m.QuantileInterval, statistic=around)
 
 
 def _tables() -> Iterator[Pipeline]:
     """Post-processed tables: what is published follows from the noisy cells and from public facts."""
-    table = ContingencyTable({"letter": list(LETTERS)})
-    best = best_table_mechanism(NORMAL, table, neighbours=REPLACE, n=3, integers=True).mechanism
-    simplex: dict[str, Any] = {"kind": Gaussian, "clip": "simplex", "rank_deficient": True}
+    table = q.ContingencyTable({"letter": list(LETTERS)})
+    best = q.best_table_mechanism(NORMAL, table, neighbours=REPLACE, n=3, integers=True).mechanism
+    simplex: dict[str, Any] = {"kind": m.Gaussian, "clip": "simplex", "rank_deficient": True}
     made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
-        "Geometric": (ADD, ONE, lambda exact: Geometric.calibrate(ONE, exact.sensitivity)),
+        "Geometric": (ADD, ONE, lambda exact: m.Geometric.calibrate(ONE, exact.sensitivity)),
         "BoxNoise": (ADD, ONE, _box),
         "Gaussian": (ADD, NORMAL, _gaussian),
         "DiscreteGaussian": (
-            ADD, CONCENTRATED, lambda exact: DiscreteGaussian.calibrate(CONCENTRATED, exact.sensitivity),
+            ADD, CONCENTRATED, lambda exact: m.DiscreteGaussian.calibrate(CONCENTRATED, exact.sensitivity),
         ),
         "RankDeficientGaussian": (
-            REPLACE, NORMAL, lambda exact: RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity),
+            REPLACE, NORMAL, lambda exact: m.RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity),
         ),
-        "JamesSteinGaussian": (ADD, NORMAL, lambda exact: JamesSteinGaussian.calibrate(NORMAL, exact.sensitivity)),
-        "Clipped": (ADD, ONE, lambda exact: Clipped.calibrate(ONE, exact.sensitivity, kind=Laplace)),
+        "JamesSteinGaussian": (ADD, NORMAL, lambda exact: m.JamesSteinGaussian.calibrate(NORMAL, exact.sensitivity)),
+        "Clipped": (ADD, ONE, lambda exact: m.Clipped.calibrate(ONE, exact.sensitivity, kind=m.Laplace)),
         "Clipped, simplex": (
-            REPLACE, NORMAL, lambda exact: Clipped.calibrate(NORMAL, exact.sensitivity, **simplex),
+            REPLACE, NORMAL, lambda exact: m.Clipped.calibrate(NORMAL, exact.sensitivity, **simplex),
         ),
         "Clipped, rectangle": (
-            ADD, ONE, lambda exact: Clipped.calibrate(ONE, exact.sensitivity, kind=Laplace, clip="box", box=((0, 3),)),
+            ADD, ONE,
+            lambda exact: m.Clipped.calibrate(ONE, exact.sensitivity, kind=m.Laplace, clip="box", box=((0, 3),)),
         ),
         "JamesSteinGaussian, constraints": (
-            REPLACE, NORMAL, lambda exact: JamesSteinGaussian.calibrate(
+            REPLACE, NORMAL, lambda exact: m.JamesSteinGaussian.calibrate(
                 NORMAL, exact.sensitivity, rank_deficient=True, constraints=((1, 1, 1),), values=(3,),
             ),
         ),
         "best_table_mechanism": (REPLACE, NORMAL, lambda exact: best),
         "RankDeficientGaussian, total": (
-            REPLACE, NORMAL, lambda exact: RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity, total=3),
+            REPLACE, NORMAL, lambda exact: m.RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity, total=3),
         ),
         "JamesSteinGaussian, total": (
-            REPLACE, NORMAL, lambda exact: JamesSteinGaussian.calibrate(
+            REPLACE, NORMAL, lambda exact: m.JamesSteinGaussian.calibrate(
                 NORMAL, exact.sensitivity, rank_deficient=True, total=3,
             ),
         ),
         "Clipped, simplex, total": (
-            REPLACE, NORMAL, lambda exact: Clipped.calibrate(NORMAL, exact.sensitivity, total=3, **simplex),
+            REPLACE, NORMAL, lambda exact: m.Clipped.calibrate(NORMAL, exact.sensitivity, total=3, **simplex),
         ),
     }  # fmt: skip
     facts = table.exact(_lettered(LETTERS), neighbours=ADD)
@@ -275,11 +247,11 @@ def _sharpest(kind: Any, **options: Any) -> Protect:
 
 
 def _choices() -> Iterator[Pipeline]:
-    mode = Mode(categories=LETTERS)
+    mode = q.Mode(categories=LETTERS)
     kinds: dict[str, Protect] = {
-        "PermuteAndFlip": _sharpest(PermuteAndFlip),
-        "ReportNoisyMax": _sharpest(ReportNoisyMax),
-        "ReportNoisyMax, exponential": _sharpest(ReportNoisyMax, noise="exponential"),
+        "PermuteAndFlip": _sharpest(m.PermuteAndFlip),
+        "ReportNoisyMax": _sharpest(m.ReportNoisyMax),
+        "ReportNoisyMax, exponential": _sharpest(m.ReportNoisyMax, noise="exponential"),
     }
     for name, protect in kinds.items():
         for neighbours in (ADD, REPLACE):
@@ -288,35 +260,35 @@ def _choices() -> Iterator[Pipeline]:
 
 def _bounded() -> Iterator[Pipeline]:
     """Noise with public bounds; the worst truths are at a bound, and vectors are charged for all coordinates."""
-    mean, shares = Mean(bounds=(0, 1)), ProportionVector(categories=LETTERS)
-    for kind in (BoundedLaplace, BoundaryInflatedLaplace):
+    mean, shares = q.Mean(bounds=(0, 1)), q.ProportionVector(categories=LETTERS)
+    for kind in (m.BoundedLaplace, m.BoundaryInflatedLaplace):
         protect = _sharpest(kind, bounds=(0, 1))
         yield _pipeline(mean, [0.0, 1.0, 0.5], _same, protect, REPLACE, ONE, mechanism=kind.__name__)
     for method in ("simplex", "rescale", "all_but_one", "universal_histogram"):
-        protect = _sharpest(BoundedProportions, method=method)
+        protect = _sharpest(m.BoundedProportions, method=method)
         name = f"BoundedProportions, {method}"
         yield _pipeline(shares, list(LETTERS), _same, protect, REPLACE, ONE, mechanism=name, tight=False)
     pair = Sensitivity(l1=0.4)
 
     def tied(rows: Any, ledger: Ledger) -> Any:
         share = rows.count("a") / 5
-        mechanism = TiedPair.calibrate(ONE, pair, bounds=((0, 1), (0, 1)), total=1.0)
+        mechanism = m.TiedPair.calibrate(ONE, pair, bounds=((0, 1), (0, 1)), total=1.0)
         return release(Exact([share, 1 - share], pair), mechanism, ledger=ledger, name="r")
 
     yield Pipeline("TiedPair", tied, row_world(["a", "b"], most=3), ONE, ("TiedPair",), repeats=True)
-    matrix = CovarianceMatrix(bounds=((0, 1), (0, 1)), n=3)
+    matrix = q.CovarianceMatrix(bounds=((0, 1), (0, 1)), n=3)
     changes = tuple(float(change) for change in matrix.coordinate_sensitivities(neighbours=REPLACE))
-    protect = _sharpest(BoundedCovariance, changes=changes, variance_bounds=((0, 0.375), (0, 0.375)))
+    protect = _sharpest(m.BoundedCovariance, changes=changes, variance_bounds=((0, 0.375), (0, 0.375)))
     yield _pipeline(matrix, CORNERS, _matrix, protect, REPLACE, ONE, mechanism="BoundedCovariance", tight=False)
 
 
 def _generalized() -> Pipeline:
     """Noise that has (ε, δ)-DP guarantees only."""
-    spent, count = ApproxDP(1.0, 0.01), Count()
+    spent, count = ApproxDP(1.0, 0.01), q.Count()
 
     def run(rows: Any, ledger: Ledger) -> Any:
         exact = count.exact(rows, neighbours=ADD)
-        mechanism = GeneralizedGaussian.calibrate(spent, exact.sensitivity, order=4)
+        mechanism = m.GeneralizedGaussian.calibrate(spent, exact.sensitivity, order=4)
         return release(exact, mechanism, guarantee=spent, ledger=ledger, name="r")
 
     world = row_world([True, False], most=3, neighbours=ADD)
@@ -327,7 +299,7 @@ def _synthesis() -> Pipeline:
     """One value, released several times."""
 
     def run(rows: Any, ledger: Ledger) -> Any:
-        return MultipleSynthesis(m=3).release(Exact(len(rows), Sensitivity(l1=1.0)), Laplace, ONE, ledger=ledger)
+        return MultipleSynthesis(m=3).release(Exact(len(rows), Sensitivity(l1=1.0)), m.Laplace, ONE, ledger=ledger)
 
     return Pipeline("MultipleSynthesis", run, row_world(["a"], most=2), ONE, ("MultipleSynthesis",))
 
@@ -394,13 +366,13 @@ def _classifiers() -> Iterator[Pipeline]:
     settings: list[tuple[str, Guarantee, dict[str, Any]]] = [
         ("", ONE, {}),
         (", GaussianDP", GaussianDP(1.0), {}),
-        (", as published", ONE, {"variance_mechanism": BoundedLaplace}),
+        (", as published", ONE, {"variance_mechanism": m.BoundedLaplace}),
     ]
     for neighbours, (way, spent, options) in product((ADD, REPLACE), settings):
         options = {**options, "guarantee": spent, "neighbours": neighbours}
 
         def bayes(rows: Any, ledger: Ledger, options: Any = options) -> Any:
-            model = GaussianNaiveBayes(bounds=((0, 1),), classes=("a", "b"), **options)
+            model = q.GaussianNaiveBayes(bounds=((0, 1),), classes=("a", "b"), **options)
             values = np.array([[value] for value, _ in rows], dtype=float).reshape(-1, 1)
             model.fit(values, [label for _, label in rows], ledger=ledger)
             return [model.class_count_, model.theta_, model.var_, *model.releases_]
@@ -432,7 +404,7 @@ def _values_by_arm(rows: Any, arms: tuple[str, ...]) -> dict[str, list[float]]:
 def _compared(name: str, spent: Guarantee, world: World, covers: str, tight: bool, **options: Any) -> Pipeline:
     def compare(rows: Any, ledger: Ledger) -> Any:
         columns = _values_by_arm(rows, ("t", "c"))
-        return compare_means(
+        return q.compare_means(
             columns["t"], columns["c"], bounds=(0, 1), guarantee=spent, ledger=ledger, neighbours=world.neighbours,
             **options,
         )  # fmt: skip
@@ -482,7 +454,7 @@ def _arms() -> Iterator[Pipeline]:
 
 def _arms_run(spent: Guarantee, world: World, options: dict[str, Any]) -> Callable[[Any, Ledger], Any]:
     def run(rows: Any, ledger: Ledger) -> Any:
-        return compare_arms(
+        return q.compare_arms(
             {**_values_by_arm(rows, ("t", "c")), "third": [0.0, 1.0, 1.0]}, bounds=(0, 1), guarantee=spent,
             ledger=ledger, neighbours=world.neighbours, **options,
         )  # fmt: skip
@@ -675,12 +647,12 @@ def _schemas(low: float, high: float, grid: float, limits: Contribution) -> Iter
             continue
 
 
-def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -> Question[Any] | Exception | None:
+def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -> q.Question[Any] | Exception | None:
     """The question, unless it refuses what is declared, before anything is read."""
     if "band" in schema.columns and ask == "count":
         settings = {"by": ["band"]}
     try:
-        question: Question[Any] = asked()[ask](schema=schema, guarantee=guarantee, **settings)
+        question: q.Question[Any] = asked()[ask](schema=schema, guarantee=guarantee, **settings)
         question.claim(None)
     except DiscreetError:
         return None
@@ -689,7 +661,7 @@ def _question(ask: str, schema: Schema, guarantee: Guarantee, **settings: Any) -
     return question
 
 
-def _wide_pipeline(name: str, question: Question[Any] | Exception, world: World) -> Pipeline:
+def _wide_pipeline(name: str, question: q.Question[Any] | Exception, world: World) -> Pipeline:
     if isinstance(question, Exception):
         return Pipeline(name, partial(_fail, question), world, PureDP(1.0), tight=False)
     return Pipeline(name, partial(_run, question), world, question.guarantee, tight=False, repeats=True)
@@ -699,6 +671,6 @@ def _fail(error: Exception, rows: Any, ledger: Ledger) -> Any:
     raise error
 
 
-def _run(question: Question[Any], rows: Any, ledger: Ledger) -> Any:
+def _run(question: q.Question[Any], rows: Any, ledger: Ledger) -> Any:
     table = arrow_table(rows, {"person": "int64", "arm": "string", "x": "float64"})
     return Session(table, question.schema, ledger=ledger).ask(question, "r")

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import discreet
+import discreet.mechanisms as m
 from discreet.audit.pipeline import Script, scripted
 from discreet.audit.release_pipelines import LETTERS, NUMBERS, statistics
 from discreet.audit.report import Audit
@@ -34,17 +35,8 @@ from discreet.core.noise.sampler import SYSTEM_ENTROPY, SystemEntropy
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.mechanisms.choices.quantile import QuantileChoice
-from discreet.mechanisms.choices.selection import ExponentialMechanism
-from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.omission.step import (
-    AbsoluteDistance,
-    DiscreteDistance,
-    Distance,
-    EuclideanDistance,
-    OutlierSuppression,
-)
+from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance, Distance, EuclideanDistance
 from discreet.questions.clusters.lloyd import Box, cluster_totals
 from discreet.questions.mode import Mode
 from discreet.questions.quantile import Quantiles
@@ -407,13 +399,13 @@ def replay_cases() -> Iterator[ReplayCase]:
 
 
 def _laplace(exact: Exact) -> Mechanism:
-    return Laplace.calibrate(PureDP(1.0), exact.sensitivity)
+    return m.Laplace.calibrate(PureDP(1.0), exact.sensitivity)
 
 
 def _case(statistic: Any, neighbours: Neighbours, records: list[Any], prepare: Callable[[Any], Any]) -> ReplayCase:
     mechanism: Callable[[Exact], Mechanism] = _laplace
     if isinstance(statistic, Mode):
-        mechanism = lambda exact: ExponentialMechanism.calibrate(PureDP(1.0), exact.sensitivity)  # noqa: E731
+        mechanism = lambda exact: m.ExponentialMechanism.calibrate(PureDP(1.0), exact.sensitivity)  # noqa: E731
     # Numbers just on either side of each bound, where rounding decides what is clipped.
     candidates = numeric_candidates(1.0, 3.0, (2.5,)) if records is NUMBERS else records
 
@@ -429,7 +421,7 @@ def _quantile(neighbours: Neighbours) -> ReplayCase:
     """What must not move by more than declared is the rank distance of every grid point."""
     statistic = Quantiles(probabilities=0.3, bounds=Bounds(0, 6, grid=1))
     declared = statistic.sensitivity(neighbours=neighbours)
-    unit = QuantileChoice.calibrate(PureDP(1.0), declared, statistic=statistic)
+    unit = m.QuantileChoice.calibrate(PureDP(1.0), declared, statistic=statistic)
 
     def changes(first: Exact, second: Exact) -> list[Fraction] | None:
         here, there = (_ranks_apart(np.asarray(exact.value), 0, 6, Fraction(3, 10)) for exact in (first, second))
@@ -491,7 +483,7 @@ def audit_deletions(tables: int = 30, *, seed: int = 1) -> Audit:
     for distance, apart, made in _distances():
         for _ in range(tables):
             data = made(rng, int(rng.integers(1, 7)))
-            step = OutlierSuppression(0.3, 0.6, distance)
+            step = m.OutlierSuppression(0.3, 0.6, distance)
             found = _chances(step, data)
             wanted = [1 - 0.3 - 0.3 * math.fsum(apart(one, other) for other in data) / len(data) for one in data]
             rows += len(data)
@@ -501,7 +493,7 @@ def audit_deletions(tables: int = 30, *, seed: int = 1) -> Audit:
     return Audit("replay", f"deletion of {rows:,} rows", "the definition", words, tuple(findings))
 
 
-def _chances(step: OutlierSuppression, data: Sequence[Any]) -> list[float]:
+def _chances(step: m.OutlierSuppression, data: Sequence[Any]) -> list[float]:
     """The probabilities of keeping that reach the door through which rows are chosen."""
     seen: list[float] = []
 

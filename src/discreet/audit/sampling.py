@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq, fmpz
 
+import discreet.mechanisms as m
 from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose, exact_events, noisy_argmax
@@ -33,17 +34,12 @@ from discreet.core.noise.sampler import (
     exact_draws,
 )
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace, TruncatedLaplaceLaw
-from discreet.mechanisms.box_noise import BoxNoise
-from discreet.mechanisms.choices.group_selection import GaussianThreshold, OptimalSelection
-from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
-from discreet.mechanisms.discrete_gaussian import DiscreteGaussian, DiscreteGaussianLaw
-from discreet.mechanisms.gaussian import Gaussian, GaussianLaw
-from discreet.mechanisms.geometric import Geometric, GeometricLaw
-from discreet.mechanisms.laplace import Laplace, LaplaceLaw
-from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
+from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussianLaw
+from discreet.mechanisms.gaussian import GaussianLaw
+from discreet.mechanisms.geometric import GeometricLaw
+from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.mechanisms.tables.margins import MarginsGaussian, MarginsLaplace, Workload
-from discreet.mechanisms.tables.post_processed import Clipped
 from discreet.testing.mechanisms import check_calibration
 
 __all__ = ["ChosenWords", "audit_chosen_words", "audit_calibrations"]
@@ -431,24 +427,24 @@ def audit_calibrations() -> Audit:
 
 def _cases() -> Iterator[tuple[Any, tuple[Guarantee, ...], Sensitivity, dict[str, Any]]]:
     for sensitivity in (_ONE, _TWO, _THREE, Sensitivity(l1=0.3)):
-        yield Laplace, _EVERY, sensitivity, {}
+        yield m.Laplace, _EVERY, sensitivity, {}
     for sensitivity in (_ONE, _TWO, Sensitivity(l2=0.3)):
-        yield Gaussian, _NORMAL, sensitivity, {}
+        yield m.Gaussian, _NORMAL, sensitivity, {}
     for sensitivity in (Sensitivity(linf=0.3, dimension=7), Sensitivity(coordinates=(1.0, 0.5))):
-        yield BoxNoise, _EVERY, sensitivity, {}
-    yield BoxNoise, _EVERY, Sensitivity(l1=0.3, dimension=2), {"in_boxes_of": 5}
+        yield m.BoxNoise, _EVERY, sensitivity, {}
+    yield m.BoxNoise, _EVERY, Sensitivity(l1=0.3, dimension=2), {"in_boxes_of": 5}
     for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO):
-        yield Geometric, (_PURE, PureDP(2.0), _APPROXIMATE, _CONCENTRATED, _GAUSSIAN), sensitivity, {}
+        yield m.Geometric, (_PURE, PureDP(2.0), _APPROXIMATE, _CONCENTRATED, _GAUSSIAN), sensitivity, {}
     for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO, Sensitivity(l1=3.0, l2=2.5, dimension=9)):
-        yield DiscreteGaussian, (_CONCENTRATED, ZeroConcentratedDP(3.0)), sensitivity, {}
-    yield DiscreteGaussian, (_APPROXIMATE,), _ONE, {}
+        yield m.DiscreteGaussian, (_CONCENTRATED, ZeroConcentratedDP(3.0)), sensitivity, {}
+    yield m.DiscreteGaussian, (_APPROXIMATE,), _ONE, {}
     for bounds in ((0.0, 2.0), (-1.0, 40.0), (0.0, math.inf)):
-        yield BoundedLaplace, (_PURE, PureDP(3.0), _APPROXIMATE), Sensitivity(l1=0.5), {"bounds": bounds}
-        yield BoundaryInflatedLaplace, (_PURE, PureDP(3.0)), Sensitivity(l1=0.5), {"bounds": bounds}
-    yield BoundedLaplace, (_CONCENTRATED, _GAUSSIAN), Sensitivity(l1=0.5), {"bounds": (0.0, 2.0)}
-    for kind in (RankDeficientGaussian, JamesSteinGaussian, Clipped):
+        yield m.BoundedLaplace, (_PURE, PureDP(3.0), _APPROXIMATE), Sensitivity(l1=0.5), {"bounds": bounds}
+        yield m.BoundaryInflatedLaplace, (_PURE, PureDP(3.0)), Sensitivity(l1=0.5), {"bounds": bounds}
+    yield m.BoundedLaplace, (_CONCENTRATED, _GAUSSIAN), Sensitivity(l1=0.5), {"bounds": (0.0, 2.0)}
+    for kind in (m.RankDeficientGaussian, m.JamesSteinGaussian, m.Clipped):
         yield kind, _NORMAL, _TWO, {}
-    yield Clipped, (_PURE, _APPROXIMATE), _TWO, {"kind": Laplace}
+    yield m.Clipped, (_PURE, _APPROXIMATE), _TWO, {"kind": m.Laplace}
 
 
 def _calibrated(
@@ -464,34 +460,34 @@ def _closed_forms() -> Iterator[Compared]:
     for size, parameter in itertools.product((1.0, 0.3, 7.0), (0.1, 1.0, 2.5)):
         exact = Fraction(size) / Fraction(repr(parameter))
         for name, scale in (
-            ("Laplace", Laplace.calibrate(PureDP(parameter), Sensitivity(l1=size)).scale),
-            ("box noise", BoxNoise.calibrate(PureDP(parameter), Sensitivity(linf=size, dimension=4)).scale),
-            ("Gaussian", Gaussian.calibrate(GaussianDP(parameter), Sensitivity(l2=size)).scale),
+            ("Laplace", m.Laplace.calibrate(PureDP(parameter), Sensitivity(l1=size)).scale),
+            ("box noise", m.BoxNoise.calibrate(PureDP(parameter), Sensitivity(linf=size, dimension=4)).scale),
+            ("Gaussian", m.Gaussian.calibrate(GaussianDP(parameter), Sensitivity(l2=size)).scale),
         ):
             yield f"the scale of {name}", exact <= Fraction(scale) <= exact * (1 + Fraction(1, 2**51))
-        rho = Gaussian.calibrate(ZeroConcentratedDP(parameter), Sensitivity(l2=size)).scale
+        rho = m.Gaussian.calibrate(ZeroConcentratedDP(parameter), Sensitivity(l2=size)).scale
         square = Fraction(size) ** 2 / (2 * Fraction(repr(parameter)))
         yield "the scale at ρ", square <= Fraction(rho) ** 2 <= square * (1 + Fraction(1, 2**50))
-        whole_rho = DiscreteGaussian.calibrate(ZeroConcentratedDP(parameter), Sensitivity(moves=(size,))).scale
+        whole_rho = m.DiscreteGaussian.calibrate(ZeroConcentratedDP(parameter), Sensitivity(moves=(size,))).scale
         square = Fraction(math.ceil(size)) ** 2 / (2 * Fraction(repr(parameter)))
         yield "the scale of whole noise at ρ", square <= Fraction(whole_rho) ** 2 <= square * (1 + Fraction(1, 2**50))
-    whole = Geometric.calibrate(PureDP(0.5), Sensitivity(l1=2.0)).scale
+    whole = m.Geometric.calibrate(PureDP(0.5), Sensitivity(l1=2.0)).scale
     yield "the scale of whole noise", 4.0 <= whole <= 4.0000001
-    both = Laplace.calibrate(PureDP(0.5), _TWO).scale
+    both = m.Laplace.calibrate(PureDP(0.5), _TWO).scale
     yield "the scale of two moves", 4.0 <= both <= 4.0000001
 
 
 def _weights() -> Iterator[Compared]:
     """Chances of choices, from their definitions."""
     for kind, guarantee, moves in itertools.product(
-        (ExponentialMechanism, PermuteAndFlip), (_PURE, PureDP(3.0)), ((1.0,), (1.0, 1.0), (2.0, 1.0, 1.0))
+        (m.ExponentialMechanism, m.PermuteAndFlip), (_PURE, PureDP(3.0)), ((1.0,), (1.0, 1.0), (2.0, 1.0, 1.0))
     ):
         sensitivity = Sensitivity(moves=moves)
         made: Any = kind.calibrate(guarantee, sensitivity)
         yield f"{kind.__name__} keeps its guarantee", made.profile(sensitivity).within(guarantee)
         scores = np.array([0.0, 1.0, 2.5])
         weights = np.exp(float(made.factor) * (scores - scores.max()))
-        if kind is ExponentialMechanism:
+        if kind is m.ExponentialMechanism:
             wanted = weights / weights.sum()
         else:
             a, b, c = weights
@@ -501,15 +497,15 @@ def _weights() -> Iterator[Compared]:
     for noise, wanted_at in noises:
         for moves in ((1.0,), (1.0, 1.0)):
             sensitivity = Sensitivity(moves=moves)
-            choice: Any = ReportNoisyMax.calibrate(wanted_at, sensitivity, noise=noise)
+            choice: Any = m.ReportNoisyMax.calibrate(wanted_at, sensitivity, noise=noise)
             yield f"noisy max, {noise}", choice.profile(sensitivity).within(wanted_at)
             chances = choice.probabilities(np.array([0.0, 1.0, 2.5]))
             yield (
                 "chances of a noisy max",
                 abs(float(np.sum(chances)) - 1) < 1e-6 and bool(np.all(np.diff(chances) > 0)),
             )
-    noisy: Any = ReportNoisyMax(2.0, "laplace", False)
-    plain = Laplace(2.0).profile(_TWO)
+    noisy: Any = m.ReportNoisyMax(2.0, "laplace", False)
+    plain = m.Laplace(2.0).profile(_TWO)
     yield (
         "the curve of noisy scores",
         abs(float(noisy.profile(_TWO).delta_at(0.3)) - float(plain.delta_at(0.3))) < 1e-12,
@@ -520,8 +516,8 @@ def _groups() -> Iterator[Compared]:
     """Groups that are shown: an empty one never, and no size much more likely than the size below."""
     for epsilon, delta, groups in ((1.0, 1e-3, 1), (0.5, 1e-4, 2), (2.0, 1e-6, 3)):
         guarantee, sensitivity = ApproxDP(epsilon, delta), Sensitivity(moves=(1.0,) * groups)
-        best: Any = OptimalSelection.calibrate(guarantee, sensitivity)
-        noisy: Any = GaussianThreshold.calibrate(guarantee, sensitivity)
+        best: Any = m.OptimalSelection.calibrate(guarantee, sensitivity)
+        noisy: Any = m.GaussianThreshold.calibrate(guarantee, sensitivity)
         for rule in (best, noisy):
             yield f"{type(rule).__name__} keeps its guarantee", rule.profile(sensitivity).within(guarantee)
             sizes = np.arange(0, rule.size_shown() + 30)
@@ -567,14 +563,14 @@ def _row_sensitivity(work: Workload, reaches: tuple[int, ...], rows: int, replac
 
 def _refusals() -> Iterator[Compared]:
     calls: tuple[Callable[[], Any], ...] = (
-        partial(Laplace.calibrate, PureDP(0.0), _ONE), partial(Gaussian.calibrate, PureDP(1.0), _ONE),
-        partial(Laplace.calibrate, PureDP(1.0), Sensitivity(l2=1.0)), partial(RankDeficientGaussian.calibrate,
-        PureDP(1.0), _TWO), partial(BoundedLaplace.calibrate, PureDP(1.0), _ONE, bounds=(1.0, 0.0)),
-        partial(OptimalSelection.calibrate, PureDP(1.0), _ONE), partial(BoxNoise.calibrate, PureDP(1.0), _ONE),
-        partial(BoxNoise, 1.0, 0), partial(BoxNoise(1.0, 5, boxes=2).profile, Sensitivity(linf=1.0, dimension=10)),
-        partial(Geometric, 0.0), partial(DiscreteGaussian, 0.0), partial(DiscreteGaussian, 2000.0),
-        partial(DiscreteGaussian.calibrate, PureDP(1.0), _ONE), partial(DiscreteGaussian.calibrate, GaussianDP(1.0),
-        _ONE), partial(Laplace, -1.0), partial(Gaussian, math.nan),
+        partial(m.Laplace.calibrate, PureDP(0.0), _ONE), partial(m.Gaussian.calibrate, PureDP(1.0), _ONE),
+        partial(m.Laplace.calibrate, PureDP(1.0), Sensitivity(l2=1.0)), partial(m.RankDeficientGaussian.calibrate,
+        PureDP(1.0), _TWO), partial(m.BoundedLaplace.calibrate, PureDP(1.0), _ONE, bounds=(1.0, 0.0)),
+        partial(m.OptimalSelection.calibrate, PureDP(1.0), _ONE), partial(m.BoxNoise.calibrate, PureDP(1.0), _ONE),
+        partial(m.BoxNoise, 1.0, 0), partial(m.BoxNoise(1.0, 5, boxes=2).profile, Sensitivity(linf=1.0, dimension=10)),
+        partial(m.Geometric, 0.0), partial(m.DiscreteGaussian, 0.0), partial(m.DiscreteGaussian, 2000.0),
+        partial(m.DiscreteGaussian.calibrate, PureDP(1.0), _ONE), partial(m.DiscreteGaussian.calibrate, GaussianDP(1.0),
+        _ONE), partial(m.Laplace, -1.0), partial(m.Gaussian, math.nan),
     )  # fmt: skip
     for call in calls:
         yield f"refused: {call.func} {call.args}", refused(call)  # type: ignore[attr-defined]

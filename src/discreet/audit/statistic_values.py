@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+import discreet.questions as q
 from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
@@ -41,22 +42,12 @@ from discreet.mechanisms.tables.margins import MarginsGaussian
 from discreet.mechanisms.tables.post_processed import checked_box, exact_total
 from discreet.questions.clusters.lloyd import Box, labels_of
 from discreet.questions.comparison.methods import Arms, WinsorizedMoments, check_sizes
-from discreet.questions.count import CountQuestion
-from discreet.questions.covariance import Covariance
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments, MeansAndCovariances
+from discreet.questions.covariance_matrix import CovarianceMoments
 from discreet.questions.grouped import Bins, LabelAxis
-from discreet.questions.mean import MeanQuestion
-from discreet.questions.mode import Mode
 from discreet.questions.moments import MOST_PARTS, BernsteinMoments
-from discreet.questions.pooled import PooledCovariance, PooledVariance
-from discreet.questions.proportion import ProportionQuestion
-from discreet.questions.quantile import QuantileQuestion, Quantiles
 from discreet.questions.signed_rank import PairedBalance
-from discreet.questions.sum import Sum, SumAndCount, SumQuestion
 from discreet.questions.tables.margins import Margins
-from discreet.questions.tables.table import ContingencyTable
 from discreet.questions.usable_values import Usable
-from discreet.questions.variance import Variance, VarianceQuestion
 
 __all__ = ["audit_statistic_values", "audit_measurements"]
 
@@ -91,10 +82,10 @@ def _sums() -> Iterator[Compared]:
     """Without a number of rows a sum ends only at zero."""
     for low, high in ((-1, 3), (0, 2), (-3, -1), (1, 2), (-2, 0)):
         ends = (0.0 if low >= 0 else -math.inf, 0.0 if high <= 0 else math.inf)
-        yield f"the domain of a sum in {low}…{high}", Sum(bounds=(low, high)).domain() == ends
-        yield f"the domain of five in {low}…{high}", Sum(bounds=(low, high)).domain(5) == (5 * low, 5 * high)
-        yield "a declared number of rows", Sum(bounds=(low, high), n=4).domain() == (4 * low, 4 * high)
-        both = SumAndCount(bounds=(low, high))
+        yield f"the domain of a sum in {low}…{high}", q.Sum(bounds=(low, high)).domain() == ends
+        yield f"the domain of five in {low}…{high}", q.Sum(bounds=(low, high)).domain(5) == (5 * low, 5 * high)
+        yield "a declared number of rows", q.Sum(bounds=(low, high), n=4).domain() == (4 * low, 4 * high)
+        both = q.SumAndCount(bounds=(low, high))
         yield "a sum and a count", both.domain() == ((-math.inf, 0.0), (math.inf, math.inf))
         yield "a sum and a count of five", both.domain(5) == ((-5.0, 0.0), (5.0, 5.0))
 
@@ -109,17 +100,17 @@ def _spreads() -> Iterator[Compared]:
     """Ends of variances and covariances, rounded away from the truth."""
     for (low, high), rows in itertools.product(((0, 1), (-1, 2), (0.25, 7.5), (-3.5, 0.125)), range(2, 12)):
         width = Fraction(high) - Fraction(low)
-        found = Variance(bounds=(low, high)).domain(rows)
+        found = q.Variance(bounds=(low, high)).domain(rows)
         yield "the domain of a variance", found[0] == 0 and _rounded_up(found[1], width**2 * rows / (4 * (rows - 1)))
-        pair = Covariance(bounds=((low, high), (0, 3))).domain(rows)
+        pair = q.Covariance(bounds=((low, high), (0, 3))).domain(rows)
         largest = 3 * width * _half_and_half(rows) / (rows - 1)
         yield "the domain of a covariance", pair[0] == -pair[1] and _rounded_up(pair[1], largest)
-    yield "a covariance of two rows", Covariance(bounds=((0, 1), (0, 1)), n=2).n == 2
+    yield "a covariance of two rows", q.Covariance(bounds=((0, 1), (0, 1)), n=2).n == 2
     for n in (1, 0, -2):
-        yield f"a covariance of {n} rows", refused(partial(Covariance, bounds=((0, 1), (0, 1)), n=n))
+        yield f"a covariance of {n} rows", refused(partial(q.Covariance, bounds=((0, 1), (0, 1)), n=n))
     odd: tuple[Any, ...] = ("ab", 3, (), ((0, 1),), ((0, 1), (0, 1), (0, 1)), {(0, 1): 1, (0, 2): 1})
     for bounds in odd:
-        yield f"a covariance in {bounds!r}", refused(partial(Covariance, bounds=bounds))
+        yield f"a covariance in {bounds!r}", refused(partial(q.Covariance, bounds=bounds))
 
 
 Cell = tuple[tuple[Fraction, Fraction], ...]
@@ -135,7 +126,7 @@ def _pooled() -> Iterator[Compared]:
     """Public sizes of cells: every data set of rows at the corners, and every neighbour of it."""
     for sizes, paired in (*itertools.product(((2, 2), (2, 3), (4,)), (False, True)), ((2,) * 5, False)):
         corners = [(Fraction(x), Fraction(y)) for x in (0, 1) for y in ((0, 1) if paired else (x,))]
-        kind: Any = PooledCovariance if paired else PooledVariance
+        kind: Any = q.PooledCovariance if paired else q.PooledVariance
         bounds: Any = ((0, 1), (0, 1)) if paired else (0, 1)
         made = kind(bounds=bounds, cells=tuple(range(len(sizes))), sizes=sizes, moving=False)
         divisor = sum(sizes) - len(sizes)
@@ -164,7 +155,7 @@ def _pooled() -> Iterator[Compared]:
 
 
 def _pooled_rules() -> Iterator[Compared]:
-    two = partial(PooledVariance, bounds=(0, 1), cells=("a", "b"))
+    two = partial(q.PooledVariance, bounds=(0, 1), cells=("a", "b"))
     yield "cells of two", two(sizes=(2, 2), moving=False).n == 4
     yield "sizes with a sum", two(sizes=(2, 2), moving=False, n=4).n == 4
     bad: tuple[dict[str, Any], ...] = (
@@ -177,8 +168,8 @@ def _pooled_rules() -> Iterator[Compared]:
     yield "one row more than cells", two(n=3).n == 3
     # Where sizes are not public, a neighbour with one row more must be within the bound too.
     for rows, cells in itertools.product(range(4, 12), (1, 2)):
-        made = PooledCovariance(bounds=((0, 1), (0, 1)), cells=tuple(range(cells)), n=rows)
-        larger = PooledCovariance(bounds=((0, 1), (0, 1)), cells=tuple(range(cells)), n=rows + 1)
+        made = q.PooledCovariance(bounds=((0, 1), (0, 1)), cells=tuple(range(cells)), n=rows)
+        larger = q.PooledCovariance(bounds=((0, 1), (0, 1)), cells=tuple(range(cells)), n=rows + 1)
         yield (
             "more rows move it less",
             (
@@ -223,7 +214,7 @@ def _ranks() -> Iterator[Compared]:
     yield "two histograms", found == [([0, 1, 4], [1, 2, 3]), ([0, 2, 4], [4, 5, 6])]
     yield "one histogram", len(group_histograms(good, 0, 4, 1)) == 1
     for share, rows, grouped in itertools.product((0.1, 0.5, 0.75), (1, 3), (False, True)):
-        made = Quantiles(probabilities=share, bounds=Bounds(0, 4, grid=1), interval=None)
+        made = q.Quantiles(probabilities=share, bounds=Bounds(0, 4, grid=1), interval=None)
         exact = Fraction(repr(share))
         worst = max(exact, 1 - exact) * rows
         moved = {ADDED: worst, REPLACED: 2 * worst if grouped else Fraction(rows)}
@@ -249,7 +240,7 @@ def _balances() -> Iterator[Compared]:
 
 def _labels() -> Iterator[Compared]:
     """Modes, categories and bins."""
-    mode = Mode(categories=("x", "y"))
+    mode = q.Mode(categories=("x", "y"))
     for data, counts in ((["x", "y", "x", "z"], [2, 1]), ([], [0, 0])):
         yield "counts of a mode", mode.value(data).tolist() == counts
     for neighbours, l1 in ((ADDED, 1.0), (REPLACED, 2.0)):
@@ -286,8 +277,8 @@ def _labels() -> Iterator[Compared]:
         middle = (low + high) // 2
         yield "the middle of sums", summed.middle == middle and summed.reaches == (1, max(high - middle, middle - low))
     wide = {f"c{place}": list(range(100)) for place in range(5)}
-    yield "a table of too many cells", refused(partial(ContingencyTable, wide))
-    yield "a table of one cell", refused(partial(ContingencyTable, {"a": ["x"]}))
+    yield "a table of too many cells", refused(partial(q.ContingencyTable, wide))
+    yield "a table of one cell", refused(partial(q.ContingencyTable, {"a": ["x"]}))
     side = round(MOST_PARTS**0.5) - 1
     pair = ((0, 1), (0, 1))
     yield "the most parts", BernsteinMoments(bounds=pair, degrees=(side, side)).size == MOST_PARTS
@@ -378,10 +369,7 @@ def _noise_rules() -> Iterator[Compared]:
         yield f"a guarantee of {kind.__name__} at δ {delta}", refused(stated)
     for budget, within in ((ApproxDP(1.0, 0.0), True), (ApproxDP(0.9, 0.0), False), (ApproxDP(0.9, 0.1), True)):
         yield f"noise within {budget}", one.profile(parts).within(budget) == within
-        yield (
-            f"normal noise within {budget}",
-            Gaussian(9.0).profile(parts).within(budget) == (budget.delta > 0),
-        )
+        yield (f"normal noise within {budget}", Gaussian(9.0).profile(parts).within(budget) == (budget.delta > 0))
     rule = GaussianThreshold(scale=2.0, threshold=10.0)
     yield "groups of nobody", rule.shown(np.zeros(0, dtype=np.int64)).size == 0
     bar, grid = rule._bar()
@@ -476,15 +464,15 @@ def _schemas() -> Iterator[Schema]:
 
 
 def _questions(schema: Schema) -> Iterator[tuple[str, Any]]:
-    yield "count", CountQuestion(schema, guarantee=_ONE)
-    yield "count by arm", CountQuestion(schema, guarantee=_ONE, by="arm")
-    yield "sum", SumQuestion(schema, "x", guarantee=_ONE)
-    yield "sum by arm", SumQuestion(schema, "x", guarantee=_ONE, by="arm")
-    yield "mean", MeanQuestion(schema, "x", guarantee=_ONE)
-    yield "mean by arm", MeanQuestion(schema, "x", guarantee=_ONE, by="arm")
-    yield "mean with spread", MeanQuestion(schema, "x", guarantee=_ONE, variance=True)
-    yield "variance by arm", VarianceQuestion(schema, "x", guarantee=_ONE, by="arm")
-    yield "proportion", ProportionQuestion(schema, "arm", "b", guarantee=_ONE)
+    yield "count", q.CountQuestion(schema, guarantee=_ONE)
+    yield "count by arm", q.CountQuestion(schema, guarantee=_ONE, by="arm")
+    yield "sum", q.SumQuestion(schema, "x", guarantee=_ONE)
+    yield "sum by arm", q.SumQuestion(schema, "x", guarantee=_ONE, by="arm")
+    yield "mean", q.MeanQuestion(schema, "x", guarantee=_ONE)
+    yield "mean by arm", q.MeanQuestion(schema, "x", guarantee=_ONE, by="arm")
+    yield "mean with spread", q.MeanQuestion(schema, "x", guarantee=_ONE, variance=True)
+    yield "variance by arm", q.VarianceQuestion(schema, "x", guarantee=_ONE, by="arm")
+    yield "proportion", q.ProportionQuestion(schema, "arm", "b", guarantee=_ONE)
 
 
 def _units(limits: Contribution | None, cells: int) -> list[tuple[Row, ...]]:
@@ -549,7 +537,7 @@ def _moved(name: str, schema: Schema, question: Any) -> Iterator[Compared]:
 def _merged_ranks() -> Iterator[Compared]:
     """In a domain of 2²⁴ points ten become one: a value belongs to the nearest, halves up."""
     wide = Schema(columns={"x": Bounds(0, 2**24, grid=1)})
-    ranks: Any = QuantileQuestion(wide, "x", 0.5, guarantee=_ONE).measurement.from_histograms
+    ranks: Any = q.QuantileQuestion(wide, "x", 0.5, guarantee=_ONE).measurement.from_histograms
 
     def told(step: int) -> list[Any]:
         return np.asarray(ranks([(np.array([step]), np.array([1]))])).tolist()  # type: ignore[no-any-return]
@@ -581,17 +569,17 @@ def _sizes() -> Iterator[Compared]:
         ):
             size = 4 if neighbours is Neighbours.REPLACE_ONE else None
             schema = Schema(columns={"x": first, "y": second}, neighbours=neighbours, unit=unit, size=size)
-            public = CountQuestion(schema, guarantee=_ONE).public_size("x", "y")
+            public = q.CountQuestion(schema, guarantee=_ONE).public_size("x", "y")
             fixed = neighbours is Neighbours.REPLACE_ONE and unit.column is None and first is whole and second is whole
             yield "a public number of rows", public == (4 if fixed else None)
     schema = Schema(columns={"x": whole, "y": whole, "arm": Categories(["a", "b"]), "z": Bounds(0, 1, grid=0.1)})
     for column, by, kind in (("x", (), Geometric), ("z", (), Laplace), ("x", "arm", Geometric), ("z", "arm", Laplace)):
-        mechanism = SumQuestion(schema, column, guarantee=_ONE, by=by).measurement.mechanism
+        mechanism = q.SumQuestion(schema, column, guarantee=_ONE, by=by).measurement.mechanism
         yield f"noise on sums of {column} by {by}", isinstance(mechanism, kind)
     concentrated = ZeroConcentratedDP(0.5)
     for question in (
-        CountQuestion(schema, guarantee=concentrated),
-        SumQuestion(schema, "x", guarantee=concentrated, by="arm"),
+        q.CountQuestion(schema, guarantee=concentrated),
+        q.SumQuestion(schema, "x", guarantee=concentrated, by="arm"),
     ):
         yield "whole noise under ρ", isinstance(question.measurement.mechanism, DiscreteGaussian)
     for one in _schemas():
@@ -601,32 +589,32 @@ def _sizes() -> Iterator[Compared]:
             yield f"what is public about the {name}", public or "n" not in question.measurement.public
     names = [f"c{place}" for place in range(6)]
     six = Schema(columns={name: Bounds(-1, 2, grid=0.5) for name in names})
-    mean = MeanQuestion(six, "c0", guarantee=_ONE, variance=True).measurement
+    mean = q.MeanQuestion(six, "c0", guarantee=_ONE, variance=True).measurement
     powers = {product: [3 ** len(product) + 1] for product in mean.products}  # steps of 3 and 1
     above = {product: [5 ** len(product) + 3 ** len(product)] for product in mean.products}  # counted from the lowest
     parts = mean.statistic.exact([1.5, 0.5], neighbours=Neighbours.ADD_REMOVE).value  # type: ignore[attr-defined]
     yield "totals in parts", list(mean.value(np.array([2]), above if mean.from_lowest else powers)) == list(parts)  # type: ignore[misc,arg-type]
-    for guarantee, wanted in ((_ONE, CovarianceMoments), (GaussianDP(1.0), MeansAndCovariances)):
-        five = CovarianceMatrixQuestion(six, names[:5], guarantee=guarantee).measurement.statistic
+    for guarantee, wanted in ((_ONE, CovarianceMoments), (GaussianDP(1.0), q.MeansAndCovariances)):
+        five = q.CovarianceMatrixQuestion(six, names[:5], guarantee=guarantee).measurement.statistic
         yield f"what measures five columns at {guarantee}", isinstance(five, wanted)
     for one in _schemas():
         fixed = one.neighbours is Neighbours.REPLACE_ONE and one.unit.column is None and not _may_drop(one)
-        pair = CovarianceMatrixQuestion(one, ("x", "y"), guarantee=_ONE).measurement.public
+        pair = q.CovarianceMatrixQuestion(one, ("x", "y"), guarantee=_ONE).measurement.public
         yield "what is public about a covariance", dict(pair) == ({"n": one.size} if fixed else {})
     yield from _merged_ranks()
-    yield from _six_columns(CovarianceMatrixQuestion(six, names, guarantee=_ONE).measurement)
+    yield from _six_columns(q.CovarianceMatrixQuestion(six, names, guarantee=_ONE).measurement)
     labels = [f"l{place}" for place in range(100)]
     limits = PrivacyUnit("who", Contribution(groups=70, rows=1))
     wide = Schema(columns={"x": whole, "arm": Categories(labels)}, unit=limits)
-    many = SumQuestion(wide, "x", guarantee=_ONE, by="arm").measurement
+    many = q.SumQuestion(wide, "x", guarantee=_ONE, by="arm").measurement
     yield "noise on sums in more groups than moves are kept of", isinstance(many.mechanism, Laplace)
     yield (
         "two columns",
-        CovarianceMatrixQuestion(schema, ("x", "y"), guarantee=_ONE).measurement.sensitivity.l1 is not None,
+        q.CovarianceMatrixQuestion(schema, ("x", "y"), guarantee=_ONE).measurement.sensitivity.l1 is not None,
     )
-    yield "a label that is none", refused(lambda: ProportionQuestion(schema, "arm", "z", guarantee=_ONE).measurement)
+    yield "a label that is none", refused(lambda: q.ProportionQuestion(schema, "arm", "z", guarantee=_ONE).measurement)
     yield (
         "shares by their own column",
-        refused(lambda: ProportionQuestion(schema, "arm", "a", guarantee=_ONE, by="arm").measurement),
+        refused(lambda: q.ProportionQuestion(schema, "arm", "a", guarantee=_ONE, by="arm").measurement),
     )
-    yield "a sum of labels", refused(lambda: SumQuestion(schema, "arm", guarantee=_ONE).measurement)
+    yield "a sum of labels", refused(lambda: q.SumQuestion(schema, "arm", guarantee=_ONE).measurement)

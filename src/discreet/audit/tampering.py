@@ -22,11 +22,10 @@ from types import FrameType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 from discreet.audit.replay import same_randomness
 from discreet.audit.report import Audit, Compared, recomputed, refused
 from discreet.audit.statistical import interleaved, no_collection
+from discreet.core.door import Rng
 from discreet.core.errors import DiscreetError, InsufficientBudget, LedgerError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.ledger import account
@@ -386,7 +385,7 @@ class _Witness(Laplace):
     seen: list[Guarantee]
     ledger: Any
 
-    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+    def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
         self.seen.append(self.ledger.remaining())
         return super().draw(truth, rng=rng)
 

@@ -26,7 +26,7 @@ from discreet.core.sensitivity import Sensitivity, exact_moves
 from discreet.mechanisms.composition import compose_curves
 from discreet.mechanisms.gaussian import GaussianProfile, gaussian_scale
 from discreet.mechanisms.loss_distribution import CurveProfile, least_scale, refuse_nothing
-from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
+from discreet.mechanisms.mechanism import AdditiveNoise, Kind, LocationLaw, probabilities
 
 __all__ = [
     "GeneralizedGaussian", "GeneralizedGaussianFamily", "GeneralizedGaussianLaw", "GeneralizedGaussianProfile",
@@ -331,9 +331,7 @@ class GeneralizedGaussian(AdditiveNoise):
         parts = [GeneralizedGaussianProfile(move / scale, order=self.order) for move in exact_moves(sensitivity)]
         return parts[0] if len(parts) == 1 else compose_curves(parts)
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """The guarantee for ``sensitivity``: by default (ε, δ)-DP at δ = 1e-6."""
         if kind is None and delta is None:
             delta = _STATED_DELTA

@@ -24,13 +24,7 @@ from discreet.core.guarantee import GaussianDP, Guarantee, PureDP, ZeroConcentra
 from discreet.core.noise.sampler import Family, Floats, GeometricFamily, Location, Truth, plain
 from discreet.core.numbers import ball, decimal, least, not_below, precisely, thin, up
 from discreet.core.sensitivity import Exact, Sensitivity, exact_moves
-from discreet.mechanisms.loss_distribution import (
-    CurveProfile,
-    PrivacyLoss,
-    geometric_loss,
-    least_scale,
-    refuse_nothing,
-)
+from discreet.mechanisms.loss_distribution import CurveProfile, PrivacyLoss, geometric_loss, least_scale, refuse_nothing
 from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities, whole_truth
 
 __all__ = ["Geometric", "GeometricLaw", "GeometricProfile"]

@@ -280,10 +280,7 @@ class Convolution:
     def __init__(self, losses: Sequence[tuple[PrivacyLoss, int]]) -> None:
         self.count = sum(times for _, times in losses)
         spread = math.sqrt(sum(times * loss.spread**2 for loss, times in losses))
-        finest = max(
-            20 * spread / _LARGEST_WINDOW,
-            max(loss.width for loss, _ in losses) / _LARGEST_WINDOW,
-        )
+        finest = max(20 * spread / _LARGEST_WINDOW, max(loss.width for loss, _ in losses) / _LARGEST_WINDOW)
         wanted = max(spread / (2000 * math.sqrt(self.count)), finest, 2.0**-1000)
         self.step = 2.0 ** math.floor(math.log2(wanted))
         self._parts = [(Lattice.of(loss, self.step), times) for loss, times in losses]
@@ -588,10 +585,7 @@ def refuse_nothing(guarantee: Guarantee) -> None:
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
     if not any(guarantee.parameters().values()):
         raise InvalidParameter(
-            "guarantee",
-            guarantee,
-            "allows no information at all, so no finite noise meets it",
-            "Raise it above 0.",
+            "guarantee", guarantee, "allows no information at all, so no finite noise meets it", "Raise it above 0."
         )
 
 

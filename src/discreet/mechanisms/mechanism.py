@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.door import Step
+from discreet.core.door import Rng, Step
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.ledger import Account
@@ -44,6 +44,12 @@ __all__ = [
 
 
 # ---- Law: the exact conditional distribution of a mechanism's output given the truth
+
+
+Size = int | tuple[int, ...] | None
+"""How many draws: one, so many, or an array of them."""
+Kind = type[Guarantee] | None
+"""The kind of guarantee that is asked for; None for the one that says most."""
 
 
 class Law(ABC):
@@ -95,9 +101,7 @@ class Law(ABC):
         """The value below which the output falls with probability ``q``."""
 
     @abstractmethod
-    def sample(
-        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
-    ) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None) -> Floats:
         """Draw outputs: one per location, or ``size`` of them in front.
 
         ``rng=None`` draws exactly, from operating-system entropy. A seed or a numpy generator draws the same
@@ -108,10 +112,10 @@ class Law(ABC):
 # ---- Registry: classes by the name under which releases and ledgers store them
 
 
-Kind = TypeVar("Kind")
+Named = TypeVar("Named")
 
 
-class Registry(Generic[Kind]):
+class Registry(Generic[Named]):
     """Classes of one kind: those of some packages, which are imported when first asked for, and those that users write.
 
     Parameters
@@ -124,10 +128,10 @@ class Registry(Generic[Kind]):
 
     def __init__(self, kind: str, *packages: str) -> None:
         self.kind, self.packages = kind, packages
-        self._known: dict[str, type[Kind]] = {}
+        self._known: dict[str, type[Named]] = {}
         self._earlier: dict[str, tuple[str, Mapping[str, Any]]] = {}
 
-    def add(self, cls: type[Kind]) -> None:
+    def add(self, cls: type[Named]) -> None:
         """Remember a class under its own ``name``; one without a name of its own is a base for others.
 
         A name keeps its meaning: stored releases are read by it. Only the same class may come again, as it does when a
@@ -149,14 +153,14 @@ class Registry(Generic[Kind]):
         self._known[name] = cls
         self._earlier |= {old: (name, settings) for old, settings in cls.__dict__.get("earlier", {}).items()}
 
-    def classes(self) -> dict[str, type[Kind]]:
+    def classes(self) -> dict[str, type[Named]]:
         """All of them by name."""
         for package in self.packages:
             for module in walk_packages(import_module(package).__path__, f"{package}."):
                 import_module(module.name)
         return dict(self._known)
 
-    def read(self, data: Mapping[str, Any]) -> Kind:
+    def read(self, data: Mapping[str, Any]) -> Named:
         """The object that its name and parameters describe; unknown names are refused."""
         parameters = dict(data)
         name = str(parameters.pop("name", None))
@@ -204,9 +208,7 @@ class Mechanism(ABC):
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The exact privacy curve."""
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """The guarantee for ``sensitivity``, in the mechanism's own kind or in the one asked for: ledgers charge it."""
         return self.profile(sensitivity).guarantee(kind or self.own_kind, delta=delta)
 
@@ -233,15 +235,15 @@ class Mechanism(ABC):
         """The error that the output stays within with probability ``level``, for the least favourable truth."""
         return self.law(0.0).quantile((1 + level) / 2)
 
-    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+    def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
         """One output. Mechanisms with several steps or with post-processing override this."""
         return self.law(truth).sample(rng=rng)
 
-    def measure(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+    def measure(self, truth: Truth, *, rng: Rng = None) -> Floats:
         """The noisy measurement behind an output; a mechanism that post-processes it says so in `present`."""
         return self.draw(truth, rng=rng)
 
-    def present(self, measurement: Floats, *, rng: int | np.random.Generator | None = None) -> Floats:
+    def present(self, measurement: Floats, *, rng: Rng = None) -> Floats:
         """The output for a measurement: post-processing, which reads no data. By default nothing is done."""
         return measurement
 
@@ -351,13 +353,7 @@ class LocationLaw(Law):
     def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draws by numpy's generators, before rounding."""
 
-    def sample(
-        self,
-        size: int | tuple[int, ...] | None = None,
-        *,
-        rng: int | np.random.Generator | None = None,
-        entropy: Entropy = SYSTEM_ENTROPY,
-    ) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> Floats:
         """Draw outputs, exactly; or, with ``rng``, simulate them in floating point."""
         front = () if size is None else (size,) if isinstance(size, int | np.integer) else tuple(size)
         shape = (*front, *self._shape)
@@ -537,9 +533,7 @@ class SampledLaw(Law):
         """Quantile of the draws; ``q`` is one probability."""
         return np.asarray(np.quantile(self._draws, float(np.asarray(q)), axis=0))
 
-    def sample(
-        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
-    ) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None) -> Floats:
         """Draw outputs, exactly; or, with ``rng``, simulate them in floating point."""
         source = None if rng is None else generator(rng)
         if size is None:

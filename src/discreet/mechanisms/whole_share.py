@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.noise.sampler import Floats, Truth, float_truth, plain
@@ -22,7 +23,7 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.geometric import Geometric
-from discreet.mechanisms.mechanism import Law, Mechanism, mechanism_from_dict
+from discreet.mechanisms.mechanism import Law, Mechanism, Size, mechanism_from_dict
 
 __all__ = ["WholeShare", "WholeShareLaw", "share_noise"]
 
@@ -92,9 +93,7 @@ class WholeShareLaw(Law):
         """The smallest share x with P(output ≤ x) ≥ q."""
         return plain(np.asarray(self.counts.quantile(q)) / self.rows)
 
-    def sample(
-        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
-    ) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None) -> Floats:
         """Draw counts and divide them."""
         return plain(np.asarray(self.counts.sample(size, rng=rng)) / self.rows)
 

@@ -145,15 +145,7 @@ def _paper_rejections(
 
 
 def default_rejections(
-    test: str,
-    neighbours: str,
-    mu: float,
-    n: int,
-    truth: Array,
-    null: Array,
-    runs: int,
-    resamples: int,
-    seed: int,
+    test: str, neighbours: str, mu: float, n: int, truth: Array, null: Array, runs: int, resamples: int, seed: int
 ) -> float:
     """Rejection rate of the default test (``"shrunken"``) on Gaussian measurements, run by run as shipped."""
     rng = np.random.default_rng(seed)
@@ -408,12 +400,7 @@ def _figure_3(parameters: Parameters, seed: int) -> Iterable[Row]:
     for total, share in product((0.5, 1.0, 2.0), (0.0, 0.5, 0.9)):
         shifts = [total * (1 + share) / 2, total * (1 - share) / 2]
         for a, value in zip(alpha, np.asarray(LaplaceProfile(shifts).tradeoff(alpha)), strict=True):
-            yield {
-                "lambda_2": total,
-                "lambda_1 / lambda_2": share,
-                "alpha": float(a),
-                "type II error": float(value),
-            }
+            yield {"lambda_2": total, "lambda_1 / lambda_2": share, "alpha": float(a), "type II error": float(value)}
 
 
 def _figure_4(parameters: Parameters, seed: int) -> Iterable[Row]:

@@ -24,12 +24,10 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import discreet.core.ledger as account_package
 import discreet.results.ledger as ledger_package
 from discreet.core import door
-from discreet.core.door import Claim
+from discreet.core.door import Claim, Rng
 from discreet.core.errors import InsufficientBudget, LedgerError
 from discreet.core.guarantee import PureDP
 from discreet.core.ledger import Reservation
@@ -167,7 +165,7 @@ class _TellingLaplace(Laplace):
 
     tell: Callable[[], None] = lambda: None
 
-    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+    def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
         self.tell()
         return super().draw(truth, rng=rng)
 
@@ -520,12 +518,7 @@ def _run_until_done(laboratory: _Writers, folder: Path) -> None:
 
 
 def server_trials(
-    address: str,
-    trials: int = 1000,
-    *,
-    seed: int = 0,
-    writers: int = 8,
-    crash: Callable[[], None] | None = None,
+    address: str, trials: int = 1000, *, seed: int = 0, writers: int = 8, crash: Callable[[], None] | None = None
 ) -> CrashReport:
     """Kill writers of ledgers on a PostgreSQL server, drop their connections and crash the server, ``trials`` times.
 

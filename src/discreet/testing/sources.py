@@ -137,12 +137,7 @@ _COLUMNS: dict[str, Column] = {
     _SPEND: Bounds(-2, 10, grid=0.25),
     "visits": Bounds(0, 7, grid=1, nulls=3),
 }
-_LIMITS = (
-    Contribution(groups=2, rows=2),
-    Contribution(rows=1),
-    Contribution(total=3),
-    Contribution(groups=3, rows=9),
-)
+_LIMITS = (Contribution(groups=2, rows=2), Contribution(rows=1), Contribution(total=3), Contribution(groups=3, rows=9))
 
 
 @dataclass(frozen=True)

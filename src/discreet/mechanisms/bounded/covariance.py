@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Truth, float_truth, generator
@@ -29,7 +30,7 @@ from discreet.mechanisms.bounded.laplace import (
 from discreet.mechanisms.bounded.scale import BoundedLaplaceProfile, bounded_laplace_scale, bounded_laplace_scales
 from discreet.mechanisms.laplace import laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
-from discreet.mechanisms.mechanism import Mechanism, SampledLaw
+from discreet.mechanisms.mechanism import Kind, Mechanism, SampledLaw
 
 __all__ = ["BoundedCovariance", "nearest_covariance"]
 
@@ -96,9 +97,6 @@ def _within_bounds(matrix: Array, lower: Array, upper: Array) -> Array:
     scaled = factor[:, None] * matrix * factor[None, :]
     np.fill_diagonal(scaled, wanted)
     return np.asarray((scaled + scaled.T) / 2)
-
-
-Rng = int | np.random.Generator | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,9 +221,7 @@ class BoundedCovariance(Mechanism):
         ]
         return ImpliedProfile(BoundedLaplaceProfile(moves).pure())
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """The budget, or what follows from it."""
         return super().guarantee(sensitivity, kind or type(self.budget), delta=delta)
 

@@ -13,6 +13,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import (
@@ -41,7 +42,7 @@ from discreet.mechanisms.bounded.scale import (
 )
 from discreet.mechanisms.laplace import LaplaceLaw, LaplaceProfile, laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
-from discreet.mechanisms.mechanism import LocationLaw, Mechanism, probabilities, spread
+from discreet.mechanisms.mechanism import Kind, LocationLaw, Mechanism, Size, probabilities, spread
 
 __all__ = [
     "ClampedLaplaceLaw", "TruncatedLaplaceLaw", "clamped_laplace_interval", "first_moment",
@@ -69,13 +70,7 @@ class TruncatedLaplaceLaw(LocationLaw):
     """
 
     def __init__(
-        self,
-        location: Truth,
-        scale: ArrayLike,
-        lower: ArrayLike,
-        upper: ArrayLike,
-        *,
-        grid: ArrayLike | None = None,
+        self, location: Truth, scale: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, grid: ArrayLike | None = None
     ) -> None:
         self.lower, self.upper = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
         if not np.all(self.lower < self.upper):
@@ -154,13 +149,7 @@ class TruncatedLaplaceLaw(LocationLaw):
     def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         return np.asarray(self.quantile(rng.random(shape)))
 
-    def sample(
-        self,
-        size: int | tuple[int, ...] | None = None,
-        *,
-        rng: int | np.random.Generator | None = None,
-        entropy: Entropy = SYSTEM_ENTROPY,
-    ) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> Floats:
         """Draw outputs; a bound that is not on the grid stays a bound."""
         draws = np.asarray(super().sample(size, rng=rng, entropy=entropy))
         return plain(draws if self._on_grid() else np.clip(draws, self.lower, self.upper, out=draws))
@@ -301,13 +290,7 @@ class ClampedLaplaceLaw(TruncatedLaplaceLaw):
         """Inverse distribution function."""
         return plain(np.clip(np.asarray(self._noise.quantile(q)), self.lower, self.upper))
 
-    def sample(
-        self,
-        size: int | tuple[int, ...] | None = None,
-        *,
-        rng: int | np.random.Generator | None = None,
-        entropy: Entropy = SYSTEM_ENTROPY,
-    ) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> Floats:
         """Draw Laplace outputs and clamp them."""
         front = () if size is None else (size,) if isinstance(size, int | np.integer) else tuple(size)
         extra = self._shape[: len(self._shape) - len(self._noise.shape)]
@@ -616,9 +599,7 @@ class BoundedLaplace(Mechanism):
         widths = self._domain.widths * (dimension if self._domain.single else 1)
         return [Coordinate(Fraction(scale), width) for scale, width in zip(scales, widths, strict=True)]
 
-    def guarantee(
-        self, sensitivity: Changes, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Changes, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """ε = Δ/b + log(C(l+Δ)/C(l)), rounded up, or the tightest guarantee of the kind asked for.
 
         Examples

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.noise.sampler import Truth, float_truth, generator
@@ -127,7 +128,6 @@ class HistogramTree:
         return np.asarray(values * factor[..., parents] + even[..., parents])
 
 
-Rng = int | np.random.Generator | None
 Method = Literal["rescale", "all_but_one", "universal_histogram", "simplex"]
 Noise = Literal["bounded", "inflated", "laplace"]
 
@@ -210,12 +210,15 @@ class BoundedProportions(Mechanism):
 
         ``settings`` are the other fields of the mechanism; the number of categories and the noise have defaults here.
         """
-        size = settings.pop("categories", None) or sensitivity.dimension
+        given = settings.pop("categories", None)
+        size = sensitivity.dimension if given is None else given
         if size is None:
             raise InvalidParameter(
                 "categories", None, "the number of proportions is needed", "Pass categories=…, or a dimension."
             )
-        kind: Noise = settings.pop("noise", None) or ("laplace" if settings.get("method") == "simplex" else "bounded")
+        best: Noise = "laplace" if settings.get("method") == "simplex" else "bounded"
+        named = settings.pop("noise", None)
+        kind = best if named is None else named
         draft = cls(scale=1.0, categories=size, noise=kind, **settings)
         measured = draft._measured(sensitivity)
         if kind == "laplace":

@@ -19,6 +19,7 @@ from flint import arb, fmpz
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP, gaussian_delta
 from discreet.core.noise.sampler import SYSTEM_ENTROPY, Floats, Truth, float_truth, generator
@@ -26,7 +27,7 @@ from discreet.core.numbers import ball, decimal, down, least, normal_cdf, precis
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.mechanisms.gaussian import GaussianLaw, gaussian_scale
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile
-from discreet.mechanisms.mechanism import Law, Mechanism
+from discreet.mechanisms.mechanism import Law, Mechanism, Size
 
 __all__ = [
     "GroupSelection", "InclusionLaw", "OptimalSelection", "changed_groups", "selecting_guarantee", "GaussianThreshold",
@@ -100,9 +101,7 @@ class InclusionLaw(Law):
         """Zero up to the probability of being hidden, then one."""
         return np.where(np.asarray(q, dtype=float) <= 1 - self.probabilities, 0.0, 1.0)
 
-    def sample(
-        self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None
-    ) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None) -> Floats:
         """Zeros and ones."""
         count = 1 if size is None else int(np.prod(size))
         if rng is None:
@@ -152,7 +151,7 @@ class GroupSelection(Mechanism):
         """Probability of being shown, for groups of these sizes."""
 
     @abstractmethod
-    def shown(self, counts: NDArray[np.int64], *, rng: int | np.random.Generator | None = None) -> Flags:
+    def shown(self, counts: NDArray[np.int64], *, rng: Rng = None) -> Flags:
         """Which groups are shown, given how many units each has."""
 
     def chosen(self, labels: Sequence[Any], counts: NDArray[np.int64]) -> tuple[Any, ...]:
@@ -180,7 +179,7 @@ class GroupSelection(Mechanism):
         counts = _counts(truth)
         return InclusionLaw(self.chance(counts), lambda: self.shown(counts))
 
-    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Any:
+    def draw(self, truth: Truth, *, rng: Rng = None) -> Any:
         """One for every group that is shown, zero for the others."""
         return self.shown(_counts(truth), rng=rng).astype(float)
 
@@ -243,7 +242,7 @@ class OptimalSelection(GroupSelection):
         table = _chances(self.epsilon, self.delta)
         return np.asarray(table[np.minimum(np.asarray(sizes, dtype=np.int64), table.size - 1)])
 
-    def shown(self, counts: NDArray[np.int64], *, rng: int | np.random.Generator | None = None) -> Flags:
+    def shown(self, counts: NDArray[np.int64], *, rng: Rng = None) -> Flags:
         if rng is not None:
             return np.asarray(generator(rng).random(counts.size) < self.chance(counts))
         exact = self.numerators()
@@ -434,7 +433,7 @@ class GaussianThreshold(GroupSelection):
         bar, grid = self._bar()
         return np.asarray(ndtr((np.asarray(sizes, dtype=float) - bar - grid / 2) / self.scale))
 
-    def shown(self, counts: NDArray[np.int64], *, rng: int | np.random.Generator | None = None) -> Flags:
+    def shown(self, counts: NDArray[np.int64], *, rng: Rng = None) -> Flags:
         if counts.size == 0:
             return np.zeros(0, dtype=bool)
         return np.asarray(np.asarray(GaussianLaw(counts, self.scale).sample(rng=rng)) > self._bar()[0])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import Guarantee, Profile, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose, noisy_argmax
@@ -23,7 +24,7 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.selection import ChoiceLaw, ExponentialMechanism, RangeProfile, flip_probabilities
 from discreet.mechanisms.composition import compose, compose_curves
 from discreet.mechanisms.loss_distribution import ImpliedProfile
-from discreet.mechanisms.mechanism import Law, Mechanism
+from discreet.mechanisms.mechanism import Kind, Law, Mechanism
 
 __all__ = [
     "FARTHEST", "Histogram", "RankClasses", "below", "group_histograms", "histogram", "picked", "rank_distances",
@@ -196,7 +197,6 @@ class RankClasses:
 # ---- The exponential mechanism on ranks: private quantiles on a public grid.
 
 
-Rng = int | np.random.Generator | None
 _SMALLEST = 2.0**-40
 
 
@@ -314,9 +314,7 @@ class QuantileChoice(Mechanism):
         span = self.span(sensitivity)
         return ImpliedProfile(PureDP(up(span))) if self.flip else RangeProfile(span)
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """Pure ε by default; none for the published algorithm."""
         if self.as_published:
             return None  # type: ignore[return-value]  # the release door refuses it on real data
@@ -725,9 +723,7 @@ class QuantileInterval(Mechanism):
         """Bounded range or pure ε, once per stage."""
         return compose_curves(self._stages(sensitivity))
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """Pure ε by default."""
         wanted = kind or PureDP
         if wanted in (PureDP, ZeroConcentratedDP):
@@ -760,7 +756,7 @@ class QuantileInterval(Mechanism):
         parts = np.asarray(value, dtype=float).reshape(-1, 3)
         return parts[:, 0], parts[:, 2]
 
-    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+    def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
         """Lower end, estimate and upper end of each quantile, group by group."""
         random = None if rng is None else generator(rng)
         steps = [

@@ -16,6 +16,7 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import choose, exact_events, noisy_argmax
@@ -36,7 +37,7 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace, LaplaceProfile
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile, PrivacyLoss, curve_loss
-from discreet.mechanisms.mechanism import Law, Mechanism
+from discreet.mechanisms.mechanism import Kind, Law, Mechanism, Size
 
 __all__ = [
     "ChoiceLaw", "RangeProfile", "Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way",
@@ -182,7 +183,7 @@ class ChoiceLaw(Law):
         positions = np.searchsorted(sums, np.asarray(q, dtype=float) * (1 - 2.0**-50))
         return plain(np.minimum(positions, sums.size - 1).astype(float))
 
-    def sample(self, size: int | tuple[int, ...] | None = None, *, rng: int | np.random.Generator | None = None) -> Any:
+    def sample(self, size: Size = None, *, rng: Rng = None) -> Any:
         """Positions, as integers."""
         count = 1 if size is None else int(np.prod(size))
         if rng is None:
@@ -238,7 +239,7 @@ class Selection(Mechanism):
         """Probability of each candidate, in closed form or by quadrature."""
 
     @abstractmethod
-    def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
+    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
         """One choice; exact where no generator is given."""
 
     @abstractmethod
@@ -276,7 +277,7 @@ class Selection(Mechanism):
         scores = float_truth(truth)
         return ChoiceLaw(self.probabilities(truth), int(np.argmax(scores)), lambda: self.choose(truth))
 
-    def draw(self, truth: Truth, *, rng: int | np.random.Generator | None = None) -> Floats:
+    def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
         """The chosen position."""
         return self.choose(truth, rng=rng)
 
@@ -392,7 +393,7 @@ class ExponentialMechanism(WeighedSelection):
         weights = np.exp(self.factor * (values - values.max()))
         return np.asarray(weights / weights.sum())
 
-    def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
+    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
         """One choice."""
         if rng is not None:
             weights = self.probabilities(scores)
@@ -494,7 +495,7 @@ class PermuteAndFlip(WeighedSelection):
         values = float_truth(scores)
         return flip_probabilities(np.exp(self.factor * (values - values.max())))
 
-    def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
+    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
         """One choice: every coin is flipped and every place looked at, so that the time does not tell who won."""
         values = float_truth(scores)
         if rng is not None:
@@ -618,9 +619,7 @@ class ReportNoisyMax(Selection):
             return LaplaceProfile(tuple(Fraction(move) / Fraction(self.scale) for move in moves))
         return ImpliedProfile(PureDP(up(span)))
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """Pure ε, μ-GDP for Gaussian noise, or the tightest guarantee of the kind asked for."""
         own: type[Guarantee] = GaussianDP if self.noise == "gaussian" else PureDP
         return super().guarantee(sensitivity, kind or own, delta=delta)
@@ -642,7 +641,7 @@ class ReportNoisyMax(Selection):
         result = densities @ weights
         return np.asarray(result / result.sum())
 
-    def choose(self, scores: Truth, *, rng: int | np.random.Generator | None = None) -> int:
+    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
         """One choice."""
         if rng is None:
             exact, family = exact_scores(scores), _FAMILIES[self.noise]

@@ -21,6 +21,7 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.choice import exact_events
@@ -312,9 +313,7 @@ class Omission(ABC):
     """Columns of the source that decide which rows stay."""
 
     @abstractmethod
-    def kept(
-        self, data: Any, *, rng: int | np.random.Generator | None = None, entropy: Entropy = SYSTEM_ENTROPY
-    ) -> NDArray[np.bool_]:
+    def kept(self, data: Any, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> NDArray[np.bool_]:
         """Which rows stay: one true or false per row."""
 
     @abstractmethod
@@ -329,7 +328,7 @@ class Omission(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The step as JSON-ready data, for the ledger."""
 
-    def apply(self, data: Any, rng: int | np.random.Generator | None = None) -> Any:
+    def apply(self, data: Any, rng: Rng = None) -> Any:
         """The rows that stay, in the container they came in (array, frame, table or list)."""
         mask = self.kept(data, rng=rng)
         if hasattr(data, "filter") and hasattr(data, "schema"):  # polars and pyarrow
@@ -401,9 +400,7 @@ class PoissonSample(Omission):
             raise InvalidParameter("rate", self.rate, "must be positive", "Pass the probability of keeping a row.")
         object.__setattr__(self, "rate", rate)
 
-    def kept(
-        self, data: Any, *, rng: int | np.random.Generator | None = None, entropy: Entropy = SYSTEM_ENTROPY
-    ) -> NDArray[np.bool_]:
+    def kept(self, data: Any, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> NDArray[np.bool_]:
         """Which rows stay; each exactly with the decimal probability ``rate``."""
         count = _length(data)
         if rng is not None:
@@ -458,9 +455,7 @@ class OutlierSuppression(Omission):
         requirements.instance("distance", self.distance, Distance, "AbsoluteDistance((0, 125))")
         amplification.outlier_suppression(PureDP(0.0), self.m, self.M)  # refuses what the theorem does not cover
 
-    def kept(
-        self, data: Any, *, rng: int | np.random.Generator | None = None, entropy: Entropy = SYSTEM_ENTROPY
-    ) -> NDArray[np.bool_]:
+    def kept(self, data: Any, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> NDArray[np.bool_]:
         """Which rows stay; each is deleted exactly with probability out_D(x)."""
         values = data if self.columns is None else _columns(data, self.columns)
         rows = self.distance.prepare(values)

@@ -39,6 +39,16 @@ _ZERO = 1e-9
 """A unit vector of which less than this is left after a projection lies in the space that was projected away."""
 
 
+def _matrix(name: str, value: Any) -> Rows:
+    """Rows of numbers, all of one length."""
+    form = f"{name}=((1, 1, 0),)"
+    given = [requirements.listed(name, row, form) for row in requirements.listed(name, value, form)]
+    rows = tuple(tuple(requirements.finite(name, entry) for entry in row) for row in given)
+    if not rows or len({len(row) for row in rows}) != 1:
+        raise InvalidParameter(name, rows, "must be rows of one length", "Pass one row per fact.")
+    return rows
+
+
 @dataclass(frozen=True)
 class LinearFacts:
     """Rows c and public values v with c·θ = v for the table θ.
@@ -56,12 +66,10 @@ class LinearFacts:
     @classmethod
     def of(cls, constraints: Any, values: Any) -> LinearFacts:
         """Check what the user declares; rows must be independent, with one value each."""
-        rows = tuple(tuple(requirements.finite("constraints", entry) for entry in row) for row in constraints)
-        if not rows or len({len(row) for row in rows}) != 1:
-            raise InvalidParameter("constraints", rows, "must be rows of one length", "Pass one row per fact.")
+        rows = _matrix("constraints", constraints)
         if np.linalg.matrix_rank(np.array(rows)) < len(rows):
             raise InvalidParameter("constraints", rows, "must be linearly independent", "Drop repeated facts.")
-        if values is None or len(values) != len(rows):
+        if values is None or len(requirements.listed("values", values, "values=(10,)")) != len(rows):
             raise InvalidParameter(
                 "values", values, "must give the public value of every constraint", "Pass one value per row."
             )
@@ -115,7 +123,7 @@ class LinearFacts:
 
     def checked_basis(self, basis: Sequence[Sequence[float]]) -> Rows:
         """A basis given by rows (one per cell): orthonormal columns for exactly the directions that are free."""
-        matrix = np.array([[requirements.finite("basis", entry) for entry in row] for row in basis])
+        matrix = np.array(_matrix("basis", basis))
         p, q = len(self.rows[0]), len(self.rows[0]) - len(self.rows)
         fits = matrix.shape == (p, q)
         if not fits or not np.allclose(matrix.T @ matrix, np.eye(q), atol=1e-9):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.noise.sampler import Truth, generator
@@ -248,7 +249,6 @@ def _descended(cost: Callable[[Array], tuple[float, Array]], start: Array) -> Ar
     return np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B", bounds=[(-30.0, 30.0)] * start.size).x)
 
 
-Rng = int | np.random.Generator | None
 _MOST_COMPONENTS = 2**20
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
+from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee, Profile
 from discreet.core.noise.sampler import Truth, float_truth, generator
@@ -20,7 +21,7 @@ from discreet.core.protection import Fact
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.mechanisms.mechanism import AdditiveNoise, Law, Mechanism, SampledLaw, mechanism_from_dict
+from discreet.mechanisms.mechanism import AdditiveNoise, Kind, Law, Mechanism, SampledLaw, mechanism_from_dict
 
 __all__ = [
     "Box", "Clip", "box_ends", "checked_box", "clip_choice", "clipped", "onto_simplex", "onto_total", "rounded",
@@ -149,8 +150,6 @@ def _uniform(shape: tuple[int, ...], rng: np.random.Generator | None) -> Array:
 # ---- Post-processed noise: an exact noisy measurement, then functions that read no data.
 
 
-Rng = int | np.random.Generator | None
-
 _SIMULATED_CELLS = 4_000_000
 
 
@@ -235,9 +234,7 @@ class PostProcessed(Mechanism):
         """The exact privacy curve of the measurement; the rest is post-processing."""
         return self.noise.profile(sensitivity)
 
-    def guarantee(
-        self, sensitivity: Sensitivity, kind: type[Guarantee] | None = None, *, delta: float | None = None
-    ) -> Guarantee:
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
         """The guarantee of the measurement."""
         return self.noise.guarantee(sensitivity, kind, delta=delta)
 
