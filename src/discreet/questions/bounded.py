@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 
+from discreet import inference
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError, InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.numbers import Grid, decimal
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import NoiseAware, ReleaseLaw, SamplingModel, debiased
-from discreet.inference.two_sample import DoubleSanitization
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -28,7 +28,7 @@ __all__ = [
     "SizedColumn", "clipped", "fractions", "root_interval", "whole_bounds",
 ]  # fmt: skip
 
-Method = NoiseAware | DoubleSanitization
+Method: TypeAlias = "NoiseAware | inference.DoubleSanitization"
 
 Domain = tuple[Any, Any]
 """Lower and upper end of a statistic's value: two floats, or two arrays for a vector."""
@@ -322,7 +322,7 @@ class PublicSizeRelease(Release):
     def protected_interval(self, level: float, *, method: Method | None = None, **known: Any) -> Interval:
         """The same for what was protected: of a standard deviation the variance."""
         checked = requirements.level(level)
-        if isinstance(method, DoubleSanitization):
+        if isinstance(method, inference.DoubleSanitization):
             combined = method.combine(self._number(), self.mechanism, self.sampling_variance(**known))
             return combined.population_interval(checked)
         chosen = NoiseAware() if method is None else method

@@ -325,8 +325,8 @@ class ColumnCells:
     split: bool = False
 
     def __post_init__(self) -> None:
-        fine = np.unique(_LEAST[number_cells(np.asarray(self.numbers, dtype=np.float64)) + _CELLS + 1])
-        object.__setattr__(self, "numbers", tuple(fine.tolist()))
+        fine = _LEAST[number_cells(np.asarray(self.numbers, dtype=np.float64)) + _CELLS + 1]
+        object.__setattr__(self, "numbers", tuple(sorted({*fine.tolist()})))
 
     @property
     def first_date(self) -> int:
