@@ -283,13 +283,13 @@ def _approximate_delta(top: arb, own: arb, epsilon: arb) -> arb:
 
 
 def _next_above(found: float, truth: arb) -> bool:
-    """Whether a float is not below the truth, and the one below the float before it is."""
+    """True where a float is not below the truth and the one below the float before it is."""
     lower = math.nextafter(math.nextafter(found, 0.0), 0.0)
     return _not_below(printed_ball(found), truth) and (lower <= 0 or bool(printed_ball(lower) <= truth))
 
 
 def _not_below(first: arb, second: arb) -> bool:
-    """Whether a number is at least another; balls alone cannot tell where they are equal."""
+    """True where a number is at least another; balls alone cannot tell where they are equal."""
     return bool(first >= second - abs(second) * arb(2) ** -300)
 
 
@@ -573,7 +573,7 @@ def _losses() -> Iterator[Compared]:
 
 
 def _composed() -> Iterator[Compared]:
-    """What parts add up to: δ at the ε that is stated, and the event that the first part fails or answers truly."""
+    """Compositions: δ at the ε that is stated, and the event that the first part fails or answers truly."""
     for epsilon, delta, times in ((0.5, 1e-6, 3), (1.0, 1e-7, 10), (0.1, 0.0, 20)):
         responses = Responses([ApproxDP(epsilon, delta)] * times)
         for wanted in (times * delta * 1.01 + 1e-9, 1e-4):
@@ -632,7 +632,7 @@ def _log_of_share(epsilon: float, share: Fraction) -> Fraction:
 
 
 def _just_above(found: float, exact: Fraction) -> bool:
-    """Whether a float, as the decimal it prints as, is not below a number, and the second one below it is."""
+    """True where a float, as the decimal it prints as, is not below a number and the second one below it is."""
     lower = math.nextafter(math.nextafter(found, -math.inf), -math.inf)
     return _exact(found) >= exact > _exact(lower)
 

@@ -52,7 +52,7 @@ _CONFIDENCE = 0.999999
 
 @dataclass(frozen=True)
 class PlanAttack(Result):
-    """What an attack on a plan found.
+    """The findings of an attack on a plan.
 
     Attributes
     ----------
@@ -76,14 +76,14 @@ class PlanAttack(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether no release loses more than it claims."""
+        """True where no release loses more than it claims."""
         return all(one.passed for one in self.releases)
 
     def heading(self) -> str:
         return f"Attack on the plan {self.title!r}"
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The lines to show."""
         told = [(f"{' ' if one.passed else '!'} {one.name}", one.words) for one in self.releases]
         return [
             *told,

@@ -258,7 +258,7 @@ def audit_exhaustively(sets: int = 1200, *, seed: int = 1) -> Audit:
 
 
 def cells_hold(p: Masses, q: Masses, factor: arb) -> tuple[bool, float]:
-    """Whether p ≤ factor·q for certain in every cell, but for exact equality; and the largest log-ratio."""
+    """True where p ≤ factor·q for certain in every cell, but for exact equality; and the largest log-ratio."""
     largest = 0.0
     for a, b in zip(p, q, strict=True):
         excess, equal = a - factor * b, abs(a) * arb(2) ** -_EQUAL

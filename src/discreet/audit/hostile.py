@@ -53,7 +53,7 @@ def _guarantees() -> dict[str, Call]:
 
 
 def _own(made: Any, spelt_out: bool = True) -> dict[str, Any]:
-    """What something was made with: every setting spelt out, or those that are neither left off nor switches."""
+    """The settings that something was made with: all of them, or those that are neither left off nor switches."""
     given = {one.name: getattr(made, one.name) for one in fields(made) if one.init}
     off = (None, (), False, True)
     return {name: value for name, value in given.items() if spelt_out or not any(value is one for one in off)}
@@ -366,7 +366,7 @@ def _comparisons() -> dict[str, Call]:
 
 
 def _conclusions() -> dict[str, Call]:
-    """What is concluded from releases, which costs nothing and reads no data."""
+    """Conclusions from releases, which cost nothing and read no data."""
     table = q.ContingencyTable({"arm": ["a", "b", "c"]})
     cross = q.ContingencyTable({"arm": ["a", "b"], "half": ["l", "r"]})
     simulated: dict[str, Any] = {"mechanism": m.Laplace(1.0), "rng": 1}

@@ -120,7 +120,7 @@ def _over(question: Question[Any]) -> tuple[str, ...]:
 
 
 def _claims(question: Question[Any]) -> bool:
-    """Whether a question says what it would release; some refuse their settings there."""
+    """True where a question says what it would release; some refuse their settings there."""
     return not refused(partial(question.claim, None))
 
 
@@ -184,7 +184,7 @@ def _laws(
     *,
     alone: bool = False,
 ) -> dict[str, Laws]:
-    """What each question draws, in one session for each schema or in a session of its own."""
+    """The draws of each question, in one session for each schema or in a session of its own."""
     sessions = dict[str, Session]()
 
     def drawn(question: Question[Any], name: str) -> Laws:
@@ -224,7 +224,7 @@ def _law(draw: Draw) -> tuple[Any, ...]:
 
 
 def _alike(first: Any, second: Any) -> bool:
-    """Whether two laws are the same, but for the hair that the second one spends more."""
+    """True where two laws are the same, but for the hair that the second one spends more."""
     if isinstance(first, tuple | list) and isinstance(second, tuple | list):
         return len(first) == len(second) and all(map(_alike, first, second))
     if isinstance(first, float | Fraction) and isinstance(second, float | Fraction):

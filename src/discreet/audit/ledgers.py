@@ -48,7 +48,7 @@ PARTS = ("north", "south", "west")
 
 @dataclass
 class Model:
-    """What a ledger must add up to: fractions, one total for all, and one for each part of a partition."""
+    """The totals that a ledger must reach: fractions, one for all, and one for each part of a partition."""
 
     budget: Amount
     common: Amount
@@ -64,7 +64,7 @@ class Model:
         return _plus(common, tuple(map(max, zip(*each, strict=True))))
 
     def spend(self, cost: Amount, parts: Sequence[str] | None) -> bool:
-        """Whether the budget allows it; then it counts."""
+        """Spend, and return True, where the budget allows it."""
         if any(a > b for a, b in zip(self.total(cost, parts), self.budget, strict=True)):
             return False
         if parts is None:
@@ -336,7 +336,7 @@ _SPENDS = (("count", 0.1), ("sum", 0.2), ("sum", 0.1))
 
 @dataclass
 class _Model:
-    """What may be spent, by the rules alone."""
+    """The amount that may be spent, by the rules alone."""
 
     need: int | None
     windows: bool
@@ -365,7 +365,7 @@ class _Model:
             self.renewed.add(plan)
 
     def refuses(self, plan: int | None, ask: str, size: float) -> bool:
-        """Whether no approved plan holds one release more."""
+        """True where no approved plan holds one release more."""
         if self.need is None:
             return False
         if plan is None or len(self.approving[plan]) < self.need:
@@ -378,14 +378,14 @@ class _Model:
         return self.common + max(self.parts.values(), default=Fraction(0))
 
     def charge(self, cost: Fraction, part: str | None) -> Fraction:
-        """What a cost adds to the total."""
+        """The amount that a cost adds to the total."""
         if part is None:
             return cost
         largest = max(self.parts.values(), default=Fraction(0))
         return max(largest, self.parts.get(part, Fraction(0)) + cost) - largest
 
     def left(self, team: str | None) -> Fraction:
-        """What may still be spent, by all and by a team."""
+        """The amount that may still be spent, by all and by a team."""
         left = 1 + Fraction(1, 2) * len(self.renewed) - self.spent()
         return min(left, _fraction(_TEAMS[team].epsilon) - self.by_team[team]) if team else left
 

@@ -78,7 +78,7 @@ class Numbers:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """What both neighbours must have in common."""
+        """The facts that both neighbours must have in common."""
         return type(self.law).__name__, self.law.shape
 
 
@@ -111,7 +111,7 @@ class Choice:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """What both neighbours must have in common."""
+        """The facts that both neighbours must have in common."""
         return "choice", int(self.starts[0]), int(self.starts[-1] + self.widths[-1])
 
 
@@ -153,7 +153,7 @@ class Script:
 
     @property
     def as_foreseen(self) -> bool:
-        """Whether rows were chosen exactly as often as the script foresaw."""
+        """True where rows were chosen exactly as often as the script foresaw."""
         return self._used == len(self.kept)
 
     def numbers(self, law: Law, size: Any) -> Any:
@@ -673,7 +673,7 @@ def _run(pipeline: Pipeline, table: Any, script: Script) -> _Run:
 
 
 def _outcome(pipeline: Pipeline, table: Any, ledger: Ledger) -> Any:
-    """What was published, or why nothing was."""
+    """The published value, or the refusal."""
     try:
         return pipeline.run(table, ledger)
     except Exception as error:
@@ -695,7 +695,7 @@ _OWN = {"release_id", "created", "request", "hash"}
 
 
 def shown(published: Any) -> Any:
-    """What was published, as JSON-ready data."""
+    """A published value as JSON-ready data."""
     if hasattr(published, "to_dict"):
         return shown(published.to_dict())
     if isinstance(published, Mapping):
@@ -708,7 +708,7 @@ def shown(published: Any) -> Any:
 
 
 def _differences(runs: Sequence[Sequence[_Run]]) -> Iterator[str]:
-    """What is not the same for all tables, though every draw gave the same."""
+    """Differences between tables, though every draw gave the same."""
     every = [one for several in runs for one in several]
     first: dict[tuple[str, ...], _Run] = {}
     for one in every:

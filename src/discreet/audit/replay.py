@@ -270,7 +270,7 @@ def audit_replay(
 
 
 def _within(moved: list[Fraction], squares: Fraction, declared: Sensitivity) -> bool:
-    """Whether a change is no more than declared, without any rounding."""
+    """True where a change is no more than declared, without any rounding."""
     if declared.l1 is not None and sum(moved, Fraction(0)) > Fraction(declared.l1):
         return False
     if squares > Fraction(declared.require_l2()) ** 2:
@@ -283,7 +283,7 @@ def _within(moved: list[Fraction], squares: Fraction, declared: Sensitivity) -> 
 
 
 def _public_facts(exact: Exact) -> str:
-    """What a release of this value would show besides the value."""
+    """The facts that a release of this value would show besides the value."""
     statistic = None if exact.statistic is None else exact.statistic.to_dict()
     facts = [exact.sensitivity.to_dict(), exact.neighbours.value, exact.unit, statistic, dict(exact.public)]
     return json.dumps(facts, sort_keys=True, default=str)
@@ -418,7 +418,7 @@ def _case(statistic: Any, neighbours: Neighbours, records: list[Any], prepare: C
 
 
 def _quantile(neighbours: Neighbours) -> ReplayCase:
-    """What must not move by more than declared is the rank distance of every grid point."""
+    """The rank distance of every grid point, which must not move by more than declared."""
     statistic = Quantiles(probabilities=0.3, bounds=Bounds(0, 6, grid=1))
     declared = statistic.sensitivity(neighbours=neighbours)
     unit = m.QuantileChoice.calibrate(PureDP(1.0), declared, statistic=statistic)
@@ -437,7 +437,7 @@ def _quantile(neighbours: Neighbours) -> ReplayCase:
 
 
 def _ranks_apart(histogram: Any, lowest: int, highest: int, share: Fraction) -> list[Fraction]:
-    """How many ranks every grid point is from the target: written down again from the definition."""
+    """The ranks between every grid point and the target: written down again from the definition."""
     steps, counts = histogram
     target = share * int(counts.sum())
     found = []

@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Audit(Result):
-    """What one check claimed and found.
+    """The claim and the findings of one check.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Audit(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether it ran and nothing is wrong."""
+        """True where the check ran and nothing is wrong."""
         return not self.findings and not self.skipped
 
     def __getitem__(self, name: str) -> Any:
@@ -66,11 +66,11 @@ class Audit(Result):
 
     @property
     def words(self) -> str:
-        """What was found, and the first thing that is wrong."""
+        """The result in words, and the first thing that is wrong."""
         return ": ".join(dict.fromkeys(one for one in (self.found, *self.findings[:1]) if one))
 
     def facts(self) -> Facts:
-        """What to show."""
+        """The lines to show."""
         numbers = [(name.replace("_", " "), _short(value)) for name, value in self.measured.items()]
         wrong = "none" if not self.findings else f"{len(self.findings)}: {'; '.join(self.findings[:3])}"
         verdict = "skipped" if self.skipped else "holds" if self.passed else "EXCEEDED"
@@ -125,7 +125,7 @@ class Refusal:
 
     @staticmethod
     def of(error: Exception) -> Refusal:
-        """What an error says."""
+        """The refusal that an error stands for."""
         return Refusal(type(error).__name__, str(error).split("\n")[0][:120])
 
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ def audit_page(facts: Mapping[str, Any]) -> str:
 
 
 def _limits(facts: Mapping[str, Any]) -> str:
-    """What the run could not have found."""
+    """The limits of the run, as a list."""
     items = "".join(f"<li>{html.escape(one)}</li>" for one in facts["limits"])
     return f"<h2>What this run could not have found</h2><ul>{items}</ul>" if items else ""
 
@@ -337,17 +337,17 @@ class AuditReport(Result):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing that ran exceeded its claim."""
+        """True where nothing that ran exceeded its claim."""
         return all(line.passed or line.skipped for line in self.lines)
 
     @property
     def failed(self) -> tuple[Audit, ...]:
-        """What exceeded its claim, or failed."""
+        """The audits that exceeded their claim, or failed."""
         return tuple(line for line in self.lines if not (line.passed or line.skipped))
 
     @property
     def skipped(self) -> tuple[Audit, ...]:
-        """What could not run."""
+        """The audits that could not run."""
         return tuple(line for line in self.lines if line.skipped)
 
     def heading(self) -> str:
@@ -358,7 +358,7 @@ class AuditReport(Result):
         return [(title, _held(lines)) for title, lines in shown]
 
     def tried_words(self) -> str:
-        """How much was tried, of how much, and how long that took."""
+        """The number of audits that ran, of how many, and the time they took."""
         parts = f"{len(self.tried)} of {len(self.tried) + len(self.dropped_rows)} parts, " if self.tried else ""
         kind = "deep" if self.deep else "short"
         return (
@@ -367,7 +367,7 @@ class AuditReport(Result):
         )
 
     def verdict(self) -> str:
-        """What a privacy officer needs to know."""
+        """The result in one sentence, for a privacy officer."""
         ran, skipped = len(self.lines) - len(self.skipped), len(self.skipped)
         more = f" {skipped} checks were skipped, so nothing is known of what they look at." if skipped else ""
         if self.failed:
@@ -384,7 +384,7 @@ class AuditReport(Result):
         )
 
     def limits(self) -> list[str]:
-        """What this run could not have found."""
+        """The faults that this run could not have found."""
         own = []
         if self.dropped_rows:
             own.append(f"What {len(self.dropped_rows)} other parts look at: {', '.join(_grouped(self.dropped_rows))}.")
@@ -457,7 +457,7 @@ class AuditReport(Result):
 
 
 def _held(lines: list[dict[str, Any]]) -> str:
-    """How many hold, of how many, and how many were skipped."""
+    """The number of audits that hold, of how many, and the number that were skipped."""
     skipped = sum(line["skipped"] for line in lines)
     ran = len(lines) - skipped
     held = f"{sum(line['passed'] for line in lines):,} of {ran:,} hold" if ran else ""
@@ -531,7 +531,7 @@ def missing_package(error: Exception) -> str | None:
 
 
 def refused(call: Callable[[], Any], kind: type[Exception] = DiscreetError) -> bool:
-    """Whether a call ends in words that say what is wrong."""
+    """True where a call ends in words that say what is wrong."""
     try:
         call()
     except kind:

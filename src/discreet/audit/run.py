@@ -138,7 +138,7 @@ def _chosen(names: Sequence[str], quick: bool) -> list[str]:
 
 
 def _called(part: str, name: str) -> bool:
-    """Whether a name is that of a part, or its first words."""
+    """True where a name is that of a part, or its first words."""
     return part == name or part.startswith((f"{name} ", f"{name},"))
 
 
@@ -178,7 +178,7 @@ def _checked(name: str, check: Callable[[], Audit]) -> Iterator[Audit]:
 
 
 def _unable(name: str, error: Exception) -> Audit:
-    """What could not run: skipped where a package is missing, and a finding in every other case."""
+    """The line for a check that could not run: skipped where a package is missing, otherwise a finding."""
     package = missing_package(error)
     if package is not None:
         return Audit("skipped", name, "runs", f"needs {package}, which is not installed", skipped=True)

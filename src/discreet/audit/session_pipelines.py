@@ -82,7 +82,7 @@ def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
 
 
 def session_pipelines() -> Iterator[Pipeline]:
-    """What questions themselves do not suggest: sequences, several questions, lists of labels, steps of omission."""
+    """Pipelines that questions do not suggest: sequences, several questions, lists of labels, steps of omission."""
     rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
     yield from _clusters(rows)
     yield from _groups(rows, people)
@@ -298,7 +298,7 @@ def _units(schema: Schema, limits: Sequence[Contribution]) -> Iterator[PrivacyUn
 
 
 def _settings(ask: str, schema: Schema) -> dict[str, Any]:
-    """What the gallery suggests, with as many bins as the coarsest grid allows."""
+    """The settings that the gallery suggests, with as many bins as the coarsest grid allows."""
     found = suggested(ask, {name: declared.to_dict() for name, declared in schema.columns.items()})
     if "bins" in found:
         found["bins"] = dict.fromkeys(found["bins"], 2) if isinstance(found["bins"], dict) else 2
@@ -521,7 +521,7 @@ def _switched(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
 
 
 def _public_alike(question: Question[Any], world: World) -> bool:
-    """Whether neighbours have the same public facts: an arm that is public stays, and these people change theirs."""
+    """True where neighbours have the same public facts: a public arm stays, and these people change theirs."""
     protection = question.claim(None).protection
     if protection.unit != question.schema.unit.unit:  # clusters protect rows alone, and a ledger of people refuses them
         return False
@@ -669,7 +669,7 @@ def _mean(session: Session, spent: Guarantee) -> Any:
 
 
 def _count(session: Session, spent: Guarantee) -> Any:
-    """How many rows people have for half of the budget, and a count with the limit that follows for the other half."""
+    """A limit of rows for half of the budget, and a count with it for the other half."""
     return session.count(guarantee=spent.split(2)[0], name="r").measured
 
 

@@ -71,7 +71,7 @@ def audit_statistic_values() -> Audit:
 
 
 def _rounded_up(found: float, exact: Fraction) -> bool:
-    """Whether a float is the least that is not below a number."""
+    """True where a float is the least that is not below a number."""
     return Fraction(found) >= exact > Fraction(math.nextafter(found, -math.inf))
 
 

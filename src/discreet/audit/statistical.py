@@ -164,7 +164,7 @@ class Event:
     labels: NDArray[np.int64]
 
     def count(self, outputs: Outputs) -> int:
-        """How many outputs fall into the event."""
+        """The number of outputs in the event."""
         return int(np.isin(self.view.label(outputs), self.labels).sum())
 
     def __str__(self) -> str:
@@ -232,7 +232,7 @@ def _trailing_zeros(values: Outputs) -> Labels:
 
 
 def _joint_views(here: Outputs, there: Outputs) -> list[View]:
-    """What one record that moves several coordinates shifts together."""
+    """Views of several coordinates together, which one record may move at once."""
     both = np.concatenate([here, there])
     views = [
         *_scored("total", lambda x: x.sum(axis=1), both),
@@ -395,7 +395,7 @@ def _label_counts(view: View, parts: Sequence[Outputs]) -> tuple[NDArray[np.int6
 
 
 def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, points: Points, mu: float | None) -> tuple[float, int]:
-    """How far the most suspicious labels, taken together, go beyond the claim; bounds are approximate here."""
+    """The distance by which the most suspicious labels together exceed the claim; bounds are approximate here."""
     low, high = np.maximum(_wilson(p, trials, -_CHOICE_Z), 0.0), np.minimum(_wilson(q, trials, _CHOICE_Z), 1 - 1e-16)
     margins = [] if mu is None else [ndtri(low) - ndtri(high) - mu]
     for epsilon, delta in points:
@@ -495,7 +495,7 @@ def _sources(draw: Callable[[], Any], times: int, forks: int) -> Iterator[tuple[
 
 
 def _interleaved_values(draw: Callable[[], Any]) -> Iterator[Sequence[float]]:
-    """What two threads draw, where the second draws while the first stands at some line of the noise's own code.
+    """The draws of two threads, the second of which draws while the first stands at a line of the noise's own code.
 
     Every line has its turn, so what a pool without a lock hands out twice is seen in every run and not by luck.
     """
@@ -507,7 +507,7 @@ def _interleaved_values(draw: Callable[[], Any]) -> Iterator[Sequence[float]]:
 
 
 def interleaved(call: Callable[[], Any], stop: int, place: str) -> tuple[list[Any], bool]:
-    """What two threads get of one call, where the second calls while the first stands at line number ``stop``.
+    """The results of one call in two threads; the second calls while the first stands at line number ``stop``.
 
     Lines are those of files whose paths begin with ``place``; also whether there are so many.
     """
@@ -539,7 +539,7 @@ def interleaved(call: Callable[[], Any], stop: int, place: str) -> tuple[list[An
 
 
 def _row_of_values(draw: Callable[[], Any]) -> list[float]:
-    """What one call draws, or as many calls as make a row."""
+    """The draws of one call, or of as many calls as make a row."""
     values = _values(draw())
     while len(values) < _ROW:
         values += _values(draw())
@@ -562,7 +562,7 @@ def _reset_values(draw: Callable[[], Any]) -> list[float]:
 
 
 def _forked_values(draw: Callable[[], Any], forks: int) -> list[Sequence[float]]:
-    """What as many children draw; every child ends at once, without running anything of the parent's."""
+    """The draws of as many children; every child ends at once, without running anything of the parent's."""
     readers: list[tuple[int, int]] = []
     for _ in range(forks):
         read, write = os.pipe()

@@ -138,7 +138,7 @@ def _cut(folder: Path) -> Iterator[Compared]:
 
 
 def _torn(folder: Path) -> Iterator[Compared]:
-    """What a crash leaves of an entry does not count, and the next one is written over it."""
+    """The remains of an entry after a crash do not count, and the next one is written over them."""
     for tail in (b"0", b"0" * 64 + b" spend {", b"\0" * 5000, b"\0" * 4096 + b'"x"}\n'):
         good = _made(folder)
         whole, entries = good.read_bytes(), _lines(good)
@@ -317,7 +317,7 @@ def _withheld(folder: Path) -> Iterator[Compared]:
 
 
 def _asked_of_a_server() -> Iterator[Compared]:
-    """What a PostgreSQL ledger asks of any server before it trusts it; no server is needed to hear that."""
+    """Questions of a PostgreSQL ledger to any server before it trusts it; no server is needed to hear them."""
     asked: dict[str, str] = {}
 
     def prepared(lasting: bool) -> None:
@@ -420,7 +420,7 @@ def _looks() -> bool:
 
 
 def _flushed() -> bool:
-    """Whether every write to a ledger's file is flushed before the next draw, and before the answer is returned."""
+    """True where every write to a ledger's file is flushed before the next draw and before the answer is returned."""
     steps: list[str] = []
 
     def noted(word: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -446,7 +446,7 @@ def _flushed() -> bool:
 
 
 def _one_copy() -> bool:
-    """Whether a child that inherits a ledger in memory is refused: its copy would spend the same budget again."""
+    """True where a child that inherits a ledger in memory is refused: its copy would spend the same budget again."""
     if not hasattr(os, "fork"):
         return True
     with Ledger(":memory:", PureDP(1.0)) as ledger:
@@ -576,7 +576,7 @@ class _Interrupt:
 def interrupted(
     call: Callable[[], object], at: int | None, handler: Callable[[], object] = _ctrl_c
 ) -> tuple[int, BaseException | None]:
-    """How many instructions of the ledger's code a call takes, and the interrupt that hit it at one of them.
+    """The number of instructions of the ledger's code in a call, and the interrupt that hit it at one of them.
 
     ``handler`` runs there: Ctrl-C by default, or what another signal's handler would do.
     """

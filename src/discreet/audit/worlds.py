@@ -259,7 +259,7 @@ def _numbered(units: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
 
 
 def _within(unit: Sequence[Row], limits: Contribution | None) -> bool:
-    """Whether every row of a unit counts, whatever is asked."""
+    """True where every row of a unit counts, whatever is asked."""
     if limits is None:
         return True
     cells = {(row["arm"], row["half"]) for row in unit}
@@ -425,7 +425,7 @@ def _judgement(
 
 
 def _differences(answers: Sequence[AnswerOnTable]) -> Iterator[str]:
-    """What is not the same on all tables, though every draw gave the same."""
+    """Differences between tables, though every draw gave the same."""
     if len({answer.told for answer in answers}) > 1:
         yield "published or recorded facts differ"
     if len({tuple(draw.shape for draw in answer.draws) for answer in answers}) > 1:
@@ -446,7 +446,7 @@ def _places(draws: Sequence[Draw]) -> list[Fraction]:
 
 
 def _changes(first: Sequence[Draw], second: Sequence[Draw]) -> list[Fraction]:
-    """How far each number moves between neighbours, largest first."""
+    """The move of each number between neighbours, largest first."""
     return sorted((abs(a - b) for a, b in zip(_places(first), _places(second), strict=True)), reverse=True)
 
 
@@ -497,7 +497,7 @@ def _range(first: Choice, second: Choice) -> float:
 
 
 def _certified(charged: Guarantee, here: Sequence[Draw], there: Sequence[Draw], draws: int, confidence: float) -> float:
-    """What real noise of the two tables' laws certifies, as a share of the charge."""
+    """The loss that real noise of the two tables' laws certifies, as a share of the charge."""
     sides = []
     for side in (here, there):
         columns = [np.asarray(draw.law.sample(draws)).reshape(draws, -1) for draw in side if isinstance(draw, Numbers)]
@@ -666,7 +666,7 @@ def _expected(world: GeneratedWorld, name: str) -> dict[int, list[Fraction]]:
 
 
 def world_questions(world: GeneratedWorld) -> dict[str, Ask]:
-    """What is asked in a world, by name: every other question that can be, and some always."""
+    """The questions of a world, by name: every other one that can be asked, and some always."""
     asked = {**_additive(world), **_choices(world)}
     limits = world.schema.unit.contribution
     if limits is not None:

@@ -93,7 +93,7 @@ def audit_written(kind: str, runs: bool, deep: bool = False) -> Audit:
 
 
 def _same(told: Sequence[tuple[str, Texts]]) -> Iterator[Compared]:
-    """Whether every text is the same for all data sets; a finding names the text, the data sets and the first line."""
+    """Comparisons of every text over all data sets; a finding names the text, the data sets and the first line."""
     (first, expected), *others = told
     for name, text in expected.items():  # how long a release took depends on rows
         yield (name if _SECOND not in text else f"{name}: tells the second of a moment"), _SECOND not in text
@@ -171,7 +171,7 @@ def _shown(found: Any) -> dict[str, str]:
 
 
 def _or_refusal(call: Callable[[], Any]) -> Any:
-    """What a call gives, or its error with everything that the error carries."""
+    """The result of a call, or its error with everything that the error carries."""
     try:
         return call()
     except Exception as error:
@@ -550,7 +550,7 @@ def _runs(kind: str, sizes: Sequence[int]) -> Iterator[Compared]:
 
 
 def _stated(place: Path, spent: Guarantee, shown: Texts) -> Iterator[Compared]:
-    """What is said to protect all releases together is what the ledger has spent on them, in every kind of file."""
+    """Every kind of file states as spent on all releases together what the ledger has spent on them."""
     stated = read_facts(place / "told-report")["privacy"]["spent"]
     own = {name: stated.get(name) for name in spent.parameters()}
     yield f"results: {own} is said to be spent, and the ledger says {spent}", own == spent.parameters()
@@ -632,7 +632,7 @@ def _write(place: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _status(command: Sequence[str]) -> Any:
-    """How a command ends that is run as ``python -m discreet`` runs it."""
+    """The status with which a command ends that is run as ``python -m discreet`` runs it."""
     try:
         return run_module("discreet", run_name="audited")["main"]([*command])
     except SystemExit as end:
@@ -789,7 +789,7 @@ def _one(question: Question[Any], failing: Callable[[], Any], words: dict[str, s
 
 
 def _counted(question: Question[Any]) -> tuple[int, int]:
-    """How often a question draws and reads."""
+    """The number of draws and reads of a question."""
     with scripted(Script()) as script, _reading() as reads:
         _session(question).ask(question, "r")
     return len(script.draws), len(reads)
