@@ -15,7 +15,7 @@ from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.noise import excess_kurtosis
 from discreet.mechanisms import BoxNoise, Laplace
-from discreet.mechanisms.box_noise import BoxLaw, _BoxFamily, _Radii
+from discreet.mechanisms.box_noise import BoxLaw, _BoxFamily
 from discreet.testing import check_calibration, check_mechanism, check_sampler
 
 EVERY_KIND = [PureDP(1.0), PureDP(0.05), ApproxDP(1.0, 0.01), ZeroConcentratedDP(0.5), GaussianDP(1.0)]
@@ -126,14 +126,13 @@ def test_numbers_are_drawn_together(rng):
 def test_the_fast_path_is_the_ball_path():
     """Every draw of the double path is within its bound of what ball arithmetic makes of the same bits."""
     for together, scale in itertools.product((1, 3), (0.3, 1e5)):
-        radii = _Radii(60, 3)
-        family = _BoxFamily(scale, scale, together, radii)
+        family = _BoxFamily(scale, scale, 60, 3, together)
         words = np.random.default_rng(5).integers(0, 2**64, 60 * together, dtype=np.uint64)
         noise, error = family.fast(words.copy(), slice(0, words.size))
         for i in range(words.size):
             ball = family.enclose(i, int(words[i]) << 64, 128)
             assert abs(noise[i] - float(ball)) <= error[i]
-            assert radii.enclose(i // together, 128).overlaps(radii.enclose(i // together, 256))
+            assert family.radius(i // together, 128).overlaps(family.radius(i // together, 256))
 
 
 def test_a_radius_with_too_few_bits_is_worked_out_exactly():
@@ -144,9 +143,9 @@ def test_a_radius_with_too_few_bits_is_worked_out_exactly():
             self.calls += 1
             return np.array([0 if self.calls == 1 else 2**63, *[2**63] * (count - 1)], dtype=np.uint64)
 
-    radii = _Radii(1, 2, FirstZero())
-    assert math.isnan(radii.floats[0])
-    assert float(radii.enclose(0, 128)) > 64 * math.log(2)
+    family = _BoxFamily(1.0, 1.0, 1, 2, entropy=FirstZero())
+    assert math.isnan(family.radii[0])
+    assert float(family.radius(0, 128)) > 64 * math.log(2)
 
 
 def test_fractions_and_large_truths_stay_exact():

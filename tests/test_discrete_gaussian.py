@@ -24,7 +24,7 @@ from discreet.mechanisms.discrete_gaussian import (
     DiscreteGaussianLaw,
     DiscreteGaussianProfile,
     at_least,
-    magnitude_table,
+    family_of,
 )
 from discreet.questions import ContingencyTable, Count
 from discreet.testing import check_calibration, check_mechanism, check_sampler
@@ -177,7 +177,7 @@ def test_a_wrong_scale_is_rejected(factor, monkeypatch):
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 12.7, 150.0])
 def test_the_table_is_within_its_error_of_the_balls(scale):
-    table, square = magnitude_table(scale), Fraction(scale) ** 2
+    table, square = family_of(scale), Fraction(scale) ** 2
     steps = sorted({1, 2, 3, math.ceil(scale), math.ceil(4 * scale), math.ceil(9 * scale)})
     with precisely(200):
         for step in steps:
@@ -198,7 +198,7 @@ def test_the_fast_path_is_the_ball_path():
     """Every draw of the double path equals the one that ball arithmetic makes of the same bits."""
     rng = np.random.default_rng(5)
     for scale, count in ((0.3, 400), (1.0, 200), (12.7, 60), (70.0, 12)):
-        low, _ = magnitude_table(scale).thresholds
+        low, _ = family_of(scale).thresholds
         near = (low[low > 2**20][-count // 6 :, None] + np.array([0, 2**40], dtype=np.uint64)).ravel() << np.uint64(1)
         words = np.concatenate([rng.integers(0, 2**64, count, dtype=np.uint64), near])
         family = DiscreteGaussianFamily(scale)
@@ -211,7 +211,7 @@ def test_the_fast_path_is_the_ball_path():
 
 
 def test_words_on_a_threshold_are_left_to_the_balls():
-    low, high = magnitude_table(3.0).thresholds
+    low, high = family_of(3.0).thresholds
     at = ((low[-1] + high[-1]) // np.uint64(2)) << np.uint64(1)
     family = DiscreteGaussianFamily(3.0)
     assert np.isnan(family.fast(np.array([at, 0], dtype=np.uint64), slice(0, 2))[0]).all()

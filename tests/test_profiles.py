@@ -17,7 +17,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.numbers import ball, decimal, precisely
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian, GaussianProfile, gaussian_scale
-from discreet.mechanisms.laplace import Laplace, LaplaceCurve, LaplaceProfile, laplace_scale
+from discreet.mechanisms.laplace import Laplace, LaplaceProfile, laplace_scale
 from discreet.mechanisms.loss_distribution import dominates
 
 mpmath.mp.dps = 30
@@ -150,11 +150,11 @@ def test_larger_shifts_cost_more(shifts: list[float], share: float, factor: floa
 def test_many_different_shifts_are_merged_upwards(monkeypatch: pytest.MonkeyPatch) -> None:
     shifts = [0.1 + 0.01 * i for i in range(8)]
     exact = LaplaceProfile(shifts).delta_at([0.0, 0.3, 0.8])
-    monkeypatch.setattr(LaplaceCurve, "largest_size", 20)
+    monkeypatch.setattr(LaplaceProfile, "largest_size", 20)
     merged = LaplaceProfile(shifts).delta_at([0.0, 0.3, 0.8])
     assert np.all(merged >= exact)
-    assert LaplaceCurve(LaplaceProfile(shifts).shifts).total == sum(LaplaceProfile(shifts).shifts)
-    assert LaplaceCurve(LaplaceProfile(shifts).shifts).count < 8
+    assert sum(LaplaceProfile(shifts).merged) == sum(LaplaceProfile(shifts).shifts)
+    assert len(LaplaceProfile(shifts).merged) < 8
 
 
 # --- Laplace: its guarantees ------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_rho_is_the_supremum_over_the_orders(shifts: list[float]) -> None:
 @pytest.mark.parametrize("shifts", [[0.5, 0.5], [0.01, 0.01], [2.0, 2.0], [1.0, 0.3], [0.4, 0.3, 0.2]], ids=str)
 def test_gaussian_of_several_shifts_is_certified_and_tight(shifts: list[float]) -> None:
     profile = LaplaceProfile(shifts)
-    mu, curve = profile.gaussian().mu, LaplaceCurve(profile.shifts)
+    mu, curve = profile.gaussian().mu, profile
     grid = [Fraction(i, 500) * curve.total for i in range(500)]
     with precisely():
         assert all(GaussianProfile(decimal(mu)).delta_at(float(e)) >= profile.delta_at(float(e)) for e in grid[::5])

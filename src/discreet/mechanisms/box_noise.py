@@ -10,7 +10,7 @@ their own each, of the same scale. Proof: ``docs/proofs/box_noise.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Self
 
@@ -118,8 +118,8 @@ class BoxLaw(LocationLaw):
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
         together = self.dimension if self._shape else 1
-        radii = _Radii(math.prod(shape) // together, self.dimension)
-        return _BoxFamily(float(self.scale), float(self.scale / self.grid), together, radii)
+        cells, rows = float(self.scale / self.grid), math.prod(shape) // together
+        return _BoxFamily(float(self.scale), cells, rows, self.dimension, together)
 
     def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         together = self.dimension if self._shape else 1
@@ -128,21 +128,45 @@ class BoxLaw(LocationLaw):
         return np.asarray(sides.reshape(shape) * self.scale + self.location)
 
 
-class _Radii:
-    """Sums of k + 1 standard exponential variables, each known to as many bits as any of its coordinates needs."""
+class _BoxFamily:
+    """b·R·(2U − 1): a uniform point of a cube whose half side is the radius that several coordinates share.
 
-    def __init__(self, rows: int, dimension: int, entropy: Entropy = SYSTEM_ENTROPY) -> None:
+    A radius is the sum of k + 1 standard exponential variables, known to as many bits as any of its coordinates needs.
+    """
+
+    def __init__(
+        self,
+        scale: float,
+        in_cells: float,
+        rows: int,
+        dimension: int,
+        together: int = 1,
+        entropy: Entropy = SYSTEM_ENTROPY,
+    ) -> None:
+        self.scale, self.in_cells, self.together = scale, in_cells, together
         self._parts, self._entropy = dimension + 1, entropy
         self._words = entropy.words(rows * self._parts)
         self._further: dict[int, tuple[list[int], int]] = {}
         exponential = ExponentialFamily(_ONE, _ONE)
         with np.errstate(all="ignore"):  # NaN where bits are too few: those rows are worked out in balls
             drawn, error = exponential.fast(self._words, slice(0, self._words.size))
-        self.floats = drawn.reshape(rows, self._parts).sum(axis=1)
+        self.radii = drawn.reshape(rows, self._parts).sum(axis=1)
         # The errors of the parts, and of adding them up in any order.
-        self.error = self._parts * (error + float(np.fmax.reduce(self.floats, initial=0.0)) * 2.0**-52)
+        self.error = self._parts * (error + float(np.fmax.reduce(self.radii, initial=0.0)) * 2.0**-52)
 
-    def enclose(self, row: int, count: int) -> arb:
+    def fast(self, words: Words, part: slice) -> tuple[Array, Array]:
+        """Noise in cells and its error bound."""
+        radii = self.radii[np.arange(part.start, part.stop) // self.together]
+        sides = words.astype(float) * 2.0**-63 - 1.0
+        error = self.in_cells * (self.error + radii * _SIDE_ERROR)
+        return sides * radii * self.in_cells, error
+
+    def enclose(self, index: int, bits: int, count: int) -> arb:
+        """Noise as a ball."""
+        side = 2 * uniform_ball(bits, count) - 1
+        return ball(self.scale) * self.radius(index // self.together, count) * side
+
+    def radius(self, row: int, count: int) -> arb:
         """A radius as a ball, from at least so many bits of each of its parts."""
         start = row * self._parts
         bits, known = self._further.get(row, ([int(word) for word in self._words[start : start + self._parts]], 64))
@@ -151,28 +175,6 @@ class _Radii:
             known += 64
         self._further[row] = bits, known
         return sum((-uniform_ball(one, known).log() for one in bits), arb(0))
-
-
-@dataclass(frozen=True)
-class _BoxFamily:
-    """b·R·(2U − 1): a uniform point of a cube whose half side is the radius that several coordinates share."""
-
-    scale: float
-    scale_in_cells: float
-    together: int
-    radii: _Radii = field(repr=False)
-
-    def fast(self, words: Words, part: slice) -> tuple[Array, Array]:
-        """Noise in cells and its error bound."""
-        radii = self.radii.floats[np.arange(part.start, part.stop) // self.together]
-        sides = words.astype(float) * 2.0**-63 - 1.0
-        error = self.scale_in_cells * (self.radii.error + radii * _SIDE_ERROR)
-        return sides * radii * self.scale_in_cells, error
-
-    def enclose(self, index: int, bits: int, count: int) -> arb:
-        """Noise as a ball."""
-        side = 2 * uniform_ball(bits, count) - 1
-        return ball(self.scale) * self.radii.enclose(index // self.together, count) * side
 
 
 @dataclass(frozen=True)

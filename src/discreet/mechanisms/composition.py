@@ -24,7 +24,7 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Curve, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP, plain
 from discreet.core.numbers import ball, decimal, down, least, precisely, up
 from discreet.mechanisms.gaussian import GaussianProfile
-from discreet.mechanisms.laplace import LaplaceCurve, LaplaceProfile
+from discreet.mechanisms.laplace import LaplaceProfile
 from discreet.mechanisms.loss_distribution import (
     Convolution,
     CurveProfile,
@@ -70,7 +70,7 @@ def compose_curves(profiles: Iterable[Profile]) -> Profile:
 
 
 def _affordable(profile: LaplaceProfile) -> bool:
-    return len(profile.shifts) <= _MOST_SHIFTS and LaplaceCurve.size(profile.shifts) <= LaplaceCurve.largest_size
+    return len(profile.shifts) <= _MOST_SHIFTS and profile.size(profile.shifts) <= profile.largest_size
 
 
 def _merged(profiles: Iterable[Profile]) -> list[Profile]:

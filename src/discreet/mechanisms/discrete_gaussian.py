@@ -35,7 +35,7 @@ from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities
 
 __all__ = [
     "DiscreteGaussian", "DiscreteGaussianFamily", "DiscreteGaussianLaw", "DiscreteGaussianProfile", "LARGEST_SCALE",
-    "MagnitudeTable", "at_least", "magnitude_table",
+    "at_least", "family_of",
 ]  # fmt: skip
 
 
@@ -58,17 +58,20 @@ _FEWEST_BITS, _MOST_BITS = 10, 15
 """So many first bits of a uniform look up its magnitude; a draw that they do not settle is searched for."""
 
 
-class MagnitudeTable:
-    """The tails P(|K| ≥ m), m = 1, 2, …, of discrete Gaussian noise in doubles, and P(K = 0).
+class DiscreteGaussianFamily:
+    """±m with P(|K| ≥ m + 1) ≤ U < P(|K| ≥ m): one bit for the sign, the others for U. The grid must be 1.
+
+    ``tails`` holds P(|K| ≥ m) for m = 1, 2, … in doubles, ``centre`` P(K = 0).
 
     Examples
     --------
-    >>> table = magnitude_table(1.0)
+    >>> table = family_of(1.0)
     >>> table.tails[:3].round(4).tolist(), round(table.centre, 4)
     ([0.6011, 0.1171, 0.0091], 0.3989)
     """
 
     def __init__(self, scale: float) -> None:
+        self.scale = scale
         steps = np.arange(1, math.ceil(_REACH * scale) + 2)
         with np.errstate(over="ignore", under="ignore"):
             weights = np.exp(-((steps / scale) ** 2) / 2)
@@ -111,11 +114,36 @@ class MagnitudeTable:
             high.size - np.searchsorted(high, first, side="right"),
         )
 
+    def fast(self, words: Words, part: slice) -> tuple[Array, float]:
+        """Noise, and no error: a draw that doubles cannot decide is NaN."""
+        uniforms = words >> np.uint64(1)
+        noise = self.guide[uniforms >> self.shift]
+        open_ = np.flatnonzero(np.isnan(noise))
+        if open_.size:
+            least, most = self.between(uniforms[open_], uniforms[open_])
+            noise[open_] = np.where(least == most, least, math.nan)
+        noise.view(np.uint64)[...] ^= words << np.uint64(63)  # the lowest bit is the sign
+        return noise, 0.0
 
-@lru_cache(maxsize=64)
-def magnitude_table(scale: float) -> MagnitudeTable:
-    """The table of a scale; tables are kept, because a session asks for the same scales again."""
-    return MagnitudeTable(scale)
+    def enclose(self, index: int, bits: int, count: int) -> arb:
+        """The magnitude as a point where the bits decide it; otherwise a ball around two of them."""
+        extra = count - 64
+        first, rest = bits >> extra, bits & ((1 << extra) - 1)
+        uniform = uniform_ball(((first >> 1) << extra) | rest, count - 1)
+        square = Fraction(self.scale) ** 2
+        size = int(self.magnitudes(np.asarray(float(uniform.mid()))))
+        while uniform < 2 * at_least(square, size + 1):
+            size += 1
+        while size > 0 and uniform >= 2 * at_least(square, size):
+            size -= 1
+        decided = uniform >= 2 * at_least(square, size + 1) and (
+            size == 0 or bool(uniform < 2 * at_least(square, size))
+        )
+        return (-1 if first & 1 else 1) * (arb(size) if decided else arb(size, 1))
+
+
+family_of = lru_cache(maxsize=64)(DiscreteGaussianFamily)
+"""The sampler of a scale; they are kept, because a session asks for the same scales again."""
 
 
 def _weight(square: Fraction, step: int) -> arb:
@@ -140,41 +168,6 @@ def at_least(square: Fraction, step: int) -> arb:
     if step <= 0:
         return 1 - at_least(square, 1 - step)
     return _sum_from(square, step, ctx.prec) / (1 + 2 * _sum_from(square, 1, ctx.prec))
-
-
-@dataclass(frozen=True)
-class DiscreteGaussianFamily:
-    """±m with P(|K| ≥ m + 1) ≤ U < P(|K| ≥ m): one bit for the sign, the others for U. The grid must be 1."""
-
-    scale: float
-
-    def fast(self, words: Words, part: slice) -> tuple[Array, float]:
-        """Noise, and no error: a draw that doubles cannot decide is NaN."""
-        table = magnitude_table(self.scale)
-        uniforms = words >> np.uint64(1)
-        noise = table.guide[uniforms >> table.shift]
-        open_ = np.flatnonzero(np.isnan(noise))
-        if open_.size:
-            least, most = table.between(uniforms[open_], uniforms[open_])
-            noise[open_] = np.where(least == most, least, math.nan)
-        noise.view(np.uint64)[...] ^= words << np.uint64(63)  # the lowest bit is the sign
-        return noise, 0.0
-
-    def enclose(self, index: int, bits: int, count: int) -> arb:
-        """The magnitude as a point where the bits decide it; otherwise a ball around two of them."""
-        extra = count - 64
-        first, rest = bits >> extra, bits & ((1 << extra) - 1)
-        uniform = uniform_ball(((first >> 1) << extra) | rest, count - 1)
-        square = Fraction(self.scale) ** 2
-        size = int(magnitude_table(self.scale).magnitudes(np.asarray(float(uniform.mid()))))
-        while uniform < 2 * at_least(square, size + 1):
-            size += 1
-        while size > 0 and uniform >= 2 * at_least(square, size):
-            size -= 1
-        decided = uniform >= 2 * at_least(square, size + 1) and (
-            size == 0 or bool(uniform < 2 * at_least(square, size))
-        )
-        return (-1 if first & 1 else 1) * (arb(size) if decided else arb(size, 1))
 
 
 # ---- The exact privacy curve of discrete Gaussian noise
@@ -315,7 +308,7 @@ class DiscreteGaussianLaw(LocationLaw):
 
     def __init__(self, location: Truth, scale: float) -> None:
         super().__init__(whole_truth(location), _scale(scale), grid=1.0)
-        self._table = magnitude_table(float(self.scale))
+        self._table = family_of(float(self.scale))
 
     @property
     def variance(self) -> Floats:
@@ -353,7 +346,7 @@ class DiscreteGaussianLaw(LocationLaw):
         return plain(self.location + steps)
 
     def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
-        return DiscreteGaussianFamily(float(scale))
+        return family_of(float(scale))
 
     def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         sizes = self._table.magnitudes(rng.random(shape))

@@ -49,7 +49,7 @@ from discreet.mechanisms.loss_distribution import (
 )
 from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
-__all__ = ["Laplace", "LaplaceCurve", "LaplaceLaw", "LaplaceProfile", "laplace_rho", "laplace_scale"]
+__all__ = ["Laplace", "LaplaceLaw", "LaplaceProfile", "laplace_rho", "laplace_scale"]
 
 
 # ---- The exact privacy curve of Laplace noise in any number of coordinates
@@ -91,60 +91,6 @@ def _value(polynomial: fmpq_poly, x: arb) -> arb:
     for coefficient in reversed(polynomial.coeffs()):
         total = total * x + arb(coefficient)
     return total
-
-
-def _merged(shifts: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    """Add up the smallest shifts until the curve has few enough terms.
-
-    f_s ⊗ f_t ≥ f_{s+t} (``docs/proofs/laplace.md``), so the merged curve lies above the exact one.
-    """
-    parts = sorted(shifts, reverse=True)
-    while LaplaceCurve.size(parts) > LaplaceCurve.largest_size:
-        parts = sorted([*parts[:-2], parts[-2] + parts[-1]], reverse=True)
-    return tuple(parts)
-
-
-class LaplaceCurve:
-    """δ(ε) of Lap(0, 1)^k against Lap(t₁, 1) ⊗ … ⊗ Lap(t_k, 1), in ball arithmetic.
-
-    Parameters
-    ----------
-    shifts
-        The t_i, all positive.
-    """
-
-    largest_size: ClassVar[int] = 4096
-    """Most terms of one curve; beyond it the smallest shifts are merged, which can only raise the curve."""
-
-    @staticmethod
-    def size(shifts: Iterable[Fraction]) -> int:
-        """Number of terms of the curve."""
-        return prod(times + 1 for times in Counter(shifts).values())
-
-    def __init__(self, shifts: tuple[Fraction, ...]) -> None:
-        merged = _merged(shifts)
-        self.count = len(merged)
-        self.total = sum(merged, Fraction(0))
-        points: dict[tuple[Fraction, int], int] = {(Fraction(0), 0): 1}
-        for shift, times in Counter(merged).items():
-            grown: Counter[tuple[Fraction, int]] = Counter()
-            for (point, positive), ways in points.items():
-                for p in range(times + 1):
-                    grown[point + (2 * p - times) * shift, positive + p] += ways * comb(times, p)
-            points = dict(grown)
-        self._points = sorted(((c, p, ways) for (c, p), ways in points.items() if c > 0), reverse=True)
-
-    def delta(self, epsilon: Fraction) -> arb:
-        """δ(ε) for ε ≥ 0, at the working precision."""
-        if epsilon >= self.total:
-            return arb(0)
-        polynomials = _polynomials(self.count)
-        total = arb(0)
-        for point, positive, ways in self._points:
-            if point <= epsilon:
-                break
-            total += ways * _value(polynomials[positive - 1], ball(point - epsilon))
-        return 1 + (ball(epsilon - self.total) / 2).exp() * total / arb(2) ** self.count
 
 
 def laplace_rho(shifts: Iterable[Fraction]) -> arb:
@@ -225,6 +171,8 @@ class LaplaceProfile(CurveProfile):
     """
 
     facts: ClassVar[tuple[str, ...]] = ("shifts",)
+    largest_size: ClassVar[int] = 4096
+    """Most terms of one curve; beyond it the smallest shifts are merged, which can only raise the curve."""
 
     def __init__(self, shifts: Sequence[float | Fraction]) -> None:
         requirements.instance("shifts", shifts, (list, tuple, np.ndarray), "shifts=[1.0]")
@@ -232,35 +180,72 @@ class LaplaceProfile(CurveProfile):
         if not exact:
             raise InvalidParameter("shifts", shifts, "must not be empty", "Pass one shift per moved coordinate.")
         self.shifts = exact
+        self.total = sum(exact, Fraction(0))
+
+    @staticmethod
+    def size(shifts: Iterable[Fraction]) -> int:
+        """Number of terms of the curve."""
+        return prod(times + 1 for times in Counter(shifts).values())
 
     @cached_property
-    def _curve(self) -> LaplaceCurve:
-        return LaplaceCurve(self.shifts)
+    def merged(self) -> tuple[Fraction, ...]:
+        """The shifts, the smallest of them added up until the curve has few enough terms.
+
+        f_s ⊗ f_t ≥ f_{s+t} (``docs/proofs/laplace.md``), so the merged curve lies above the exact one.
+        """
+        parts = list(self.shifts)
+        while self.size(parts) > self.largest_size:
+            parts = sorted([*parts[:-2], parts[-2] + parts[-1]], reverse=True)
+        return tuple(parts)
+
+    @cached_property
+    def _points(self) -> list[tuple[Fraction, int, int]]:
+        """The points c > 0, each with its number of positive signs and its ways, the largest first."""
+        points: dict[tuple[Fraction, int], int] = {(Fraction(0), 0): 1}
+        for shift, times in Counter(self.merged).items():
+            grown: Counter[tuple[Fraction, int]] = Counter()
+            for (point, positive), ways in points.items():
+                for p in range(times + 1):
+                    grown[point + (2 * p - times) * shift, positive + p] += ways * comb(times, p)
+            points = dict(grown)
+        return sorted(((c, p, ways) for (c, p), ways in points.items() if c > 0), reverse=True)
+
+    def delta(self, epsilon: Fraction) -> arb:
+        """δ(ε) for ε ≥ 0 as a ball, at the working precision."""
+        if epsilon >= self.total:
+            return arb(0)
+        count = len(self.merged)
+        polynomials, total = _polynomials(count), arb(0)
+        for point, positive, ways in self._points:
+            if point <= epsilon:
+                break
+            total += ways * _value(polynomials[positive - 1], ball(point - epsilon))
+        return 1 + (ball(epsilon - self.total) / 2).exp() * total / arb(2) ** count
 
     def _delta(self, epsilon: float) -> float:
         exact = decimal(epsilon)
-        if exact >= self._curve.total:  # no outcome loses more than T, and a ball around 0 would never get thin
+        if exact >= self.total:  # no outcome loses more than T, and a ball around 0 would never get thin
             return 0.0
-        return min(up(thin(lambda: self._curve.delta(exact))), 1.0)
+        return min(up(thin(lambda: self.delta(exact))), 1.0)
 
     def _epsilon(self, delta: float) -> float:
         if delta == 0:
-            return up(self._curve.total)
+            return up(self.total)
         if self._delta(0.0) <= delta:
             return 0.0
         with precisely():
             # Exact for one shift; for several, the curve lies below that of the merged one.
-            guess = float(ball(self._curve.total) + 2 * (1 - ball(decimal(delta))).log())
+            guess = float(ball(self.total) + 2 * (1 - ball(decimal(delta))).log())
         return least(lambda epsilon: self._delta(epsilon) <= delta, max(guess, 1e-9))
 
     def gaussian(self) -> GaussianDP:
         """The tightest μ: closed form for one shift, a certified search for several."""
         if len(self.shifts) == 1:
             return GaussianDP(_single_mu(self.shifts[0]))
-        return GaussianDP(_covering_mu(self._curve))
+        return GaussianDP(_covering_mu(self))
 
     def pure(self) -> PureDP:
-        return PureDP(up(self._curve.total))
+        return PureDP(up(self.total))
 
     def concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(up(thin(lambda: laplace_rho(self.shifts))))
@@ -269,7 +254,7 @@ class LaplaceProfile(CurveProfile):
         return [(laplace_loss(shift), times) for shift, times in Counter(self.shifts).items()]
 
     def _reach(self) -> float:
-        return min(float(self._curve.total), 700.0)
+        return min(float(self.total), 700.0)
 
     def _tradeoff(self, alpha: NDArray[np.float64]) -> Curve:
         if len(self.shifts) > 1:
@@ -294,7 +279,7 @@ def _single_mu(shift: Fraction) -> float:
         return least(lambda mu: bool(normal_cdf(-ball(decimal(mu)) / 2) <= target), guess)
 
 
-def _covering_mu(curve: LaplaceCurve) -> float:
+def _covering_mu(curve: LaplaceProfile) -> float:
     """The smallest μ whose Gaussian curve lies above ``curve`` everywhere, up to about 1e-12 of it."""
     with precisely():
 
@@ -349,7 +334,7 @@ def _laplace_approximate(guarantee: ApproxDP, moves: Moves) -> float:
             return least_scale(lambda b: bool(ball(total) <= reach * ball(b)), guess, guarantee)
 
         def holds(scale: float) -> bool:
-            return bool(LaplaceCurve(_shifts(moves, scale)).delta(epsilon) <= delta)
+            return bool(LaplaceProfile(_shifts(moves, scale)).delta(epsilon) <= delta)
 
         return least_scale(holds, guess, guarantee)
 
@@ -385,7 +370,7 @@ def _touching_scale(mu: arb, moves: Moves) -> float:
         target = gaussian_delta(mu, exact)
 
         def excess(log_scale: float) -> float:
-            return float(LaplaceCurve(_shifts(moves, math.exp(log_scale))).delta(exact) / target - 1)
+            return float(LaplaceProfile(_shifts(moves, math.exp(log_scale))).delta(exact) / target - 1)
 
         return math.exp(brentq(excess, math.log(largest) - 12, math.log(largest) + 1e-3, xtol=1e-15, rtol=1e-15))
 

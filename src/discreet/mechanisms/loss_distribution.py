@@ -250,15 +250,8 @@ def _quadrature(loss: PrivacyLoss, step: float) -> tuple[Array, Array]:
     return (middle[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
 
 
-@dataclass(frozen=True)
-class _Window:
-    """A cyclic convolution of tilted laws: masses at (first + k)·step, sums and error in tilted units."""
-
-    first: int
-    masses: Array
-    tilt: float
-    log_factor: float
-    rounding: float
+_Window = tuple[int, Array, float, float, float]
+"""A cyclic convolution of tilted laws: first k, masses at (first + k)·step, tilt, log of the factor, rounding error."""
 
 
 class Convolution:
@@ -336,21 +329,20 @@ class Convolution:
             product *= _power(rfft(folded), times)
             error += times * (1.01 * precision * float(np.linalg.norm(folded)) + 4 * _UNIT)
         masses = np.roll(irfft(product, size), -(first % size))
-        return _Window(first, np.maximum(masses, 0.0), tilt, self._log_mgf(tilt), error)
+        return first, np.maximum(masses, 0.0), tilt, self._log_mgf(tilt), error
 
     def _finite(self, epsilon: float) -> tuple[float, float]:
         """Σ p·(1 − e^{ε−l})₊ over the finite losses of the lattice, and a bound on its error."""
         if epsilon >= self.highest:
             return 0.0, 0.0
-        window = self._window(epsilon)
-        start = min(max(math.ceil(epsilon / self.step) - window.first, 0), len(window.masses))
-        excess = (window.first + np.arange(start, len(window.masses))) * self.step - epsilon
-        weights = -np.expm1(-excess) * np.exp(-window.tilt * excess)
-        value = float(window.masses[start:] @ weights)
-        error = window.rounding * float(np.linalg.norm(weights)) + 3 * math.exp(-_TAIL)
-        exponent = window.log_factor - window.tilt * epsilon
-        slack = 16 * _UNIT * (self.count + abs(window.log_factor) + window.tilt * abs(epsilon) + len(weights))
-        factor = math.exp(exponent)
+        first, masses, tilt, log_factor, rounding = self._window(epsilon)
+        start = min(max(math.ceil(epsilon / self.step) - first, 0), len(masses))
+        excess = (first + np.arange(start, len(masses))) * self.step - epsilon
+        weights = -np.expm1(-excess) * np.exp(-tilt * excess)
+        value = float(masses[start:] @ weights)
+        error = rounding * float(np.linalg.norm(weights)) + 3 * math.exp(-_TAIL)
+        slack = 16 * _UNIT * (self.count + abs(log_factor) + tilt * abs(epsilon) + len(weights))
+        factor = math.exp(log_factor - tilt * epsilon)
         return value * factor, (error + slack * value) * factor
 
     def upper(self, epsilon: float) -> float:
@@ -378,15 +370,15 @@ class Convolution:
     @cached_property
     def vertices(self) -> tuple[Array, Array]:
         """Type-I and type-II errors of the tests "reject where the loss is above l", both rounded down."""
-        window = self._convolve(0.0)
-        losses = (window.first + np.arange(len(window.masses))) * self.step
-        error = window.rounding * math.sqrt(len(losses)) + 3 * math.exp(-_TAIL)
-        scale = math.exp(window.log_factor)
+        first, masses, _, log_factor, rounding = self._convolve(0.0)
+        losses = (first + np.arange(len(masses))) * self.step
+        error = rounding * math.sqrt(len(losses)) + 3 * math.exp(-_TAIL)
+        scale = math.exp(log_factor)
         ratio = np.exp(-np.clip(losses, -300.0, 300.0))[::-1]
-        other = np.cumsum(window.masses[::-1] * ratio) * (1 - 4 * self.count * _INFLATION)
-        other -= window.rounding * np.sqrt(np.cumsum(ratio**2)) + 3 * math.exp(-_TAIL) * ratio
+        other = np.cumsum(masses[::-1] * ratio) * (1 - 4 * self.count * _INFLATION)
+        other -= rounding * np.sqrt(np.cumsum(ratio**2)) + 3 * math.exp(-_TAIL) * ratio
         alpha = np.maximum.accumulate(np.concatenate([[0.0], scale * other]))
-        power = self._infinite + error + scale * np.concatenate([[0.0], np.cumsum(window.masses[::-1])])
+        power = self._infinite + error + scale * np.concatenate([[0.0], np.cumsum(masses[::-1])])
         return alpha, np.maximum(1 - power, 0.0)
 
 

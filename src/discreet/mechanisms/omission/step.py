@@ -570,8 +570,7 @@ def suppression(guarantee: Guarantee, algorithm: Algorithm, universe: Iterable[H
         step = ball(decimal(stated.epsilon))
         worst_ratio, worst_delta = arb(1), arb(0)
         for data, record in _pairs(universe, largest):
-            pair = _Pair(algorithm, data, record, step)
-            for ratio, share in (pair.forward(), pair.backward()):
+            for ratio, share in _directions(algorithm, data, record, step):
                 worst_ratio, worst_delta = worst_ratio.max(ratio), worst_delta.max(share)
         epsilon = max(0.0, up(worst_ratio.log()))
         raised = up(worst_delta * ball(decimal(delta)))
@@ -597,54 +596,46 @@ def _geometric(step: arb, terms: int) -> arb:
     return sum(((step * k).exp() for k in range(terms)), arb(0))
 
 
-class _Pair:
-    """One pair D, D + y: the two directions of the theorem."""
+def _assigned(source: Iterable[Kept], target: Sequence[Kept]) -> Iterator[tuple[Kept, list[Kept]]]:
+    """Identity where possible, else the nearest subset: fibres of the assignment."""
+    fibres: dict[Kept, list[Kept]] = {kept: [] for kept in target}
+    for kept in source:
+        image = kept if kept in fibres else min(target, key=lambda other: (len(other ^ kept), sorted(other)))
+        fibres[image].append(kept)
+    yield from fibres.items()
 
-    def __init__(self, algorithm: Algorithm, data: Database, record: Hashable, step: arb) -> None:
-        self.step = step
-        self.small = _checked(algorithm(data), len(data))
-        large = _checked(algorithm((*data, record)), len(data) + 1)
-        last = len(data)
-        self.without = {kept: weight for kept, weight in large.items() if last not in kept}
-        self.with_record = {kept - {last}: weight for kept, weight in large.items() if last in kept}
-        self.reachable = sorted({*self.without, *self.with_record}, key=sorted)
 
-    def _assign(self, source: Iterable[Kept], target: Sequence[Kept]) -> dict[Kept, list[Kept]]:
-        """Identity where possible, else the nearest subset: fibres of the assignment."""
-        fibres: dict[Kept, list[Kept]] = {kept: [] for kept in target}
-        for kept in source:
-            image = kept if kept in fibres else min(target, key=lambda other: (len(other ^ kept), sorted(other)))
-            fibres[image].append(kept)
-        return fibres
-
-    def forward(self) -> tuple[arb, arb]:
-        """(e^ε, δ/δ_M) that bound M(S(D)) by M(S(D + y))."""
-        ratio, share = arb(0), arb(0)
-        for kept, fibre in self._assign(self.small, self.reachable).items():
-            added = ball(self.with_record.get(kept, Fraction(0))) * (-self.step).exp()
-            base = ball(self.without.get(kept, Fraction(0))) + added
-            weight, group = arb(0), arb(0)
-            for other in fibre:
-                distance = len(kept ^ other)
-                weight += (self.step * distance).exp() * ball(self.small[other])
-                group += ball(self.small[other]) * _geometric(self.step, distance)
-            ratio = ratio.max(weight / base)
-            share += added / base * weight + group
-        return ratio, share
-
-    def backward(self) -> tuple[arb, arb]:
-        """(e^ε, δ/δ_M) that bound M(S(D + y)) by M(S(D))."""
-        ratio, share = arb(0), arb(0)
-        for kept, fibre in self._assign(self.reachable, sorted(self.small, key=sorted)).items():
-            weight = arb(0)
-            for other in fibre:
-                distance = len(kept ^ other)
-                absent = ball(self.without.get(other, Fraction(0)))
-                present = ball(self.with_record.get(other, Fraction(0)))
-                weight += (self.step * distance).exp() * (absent + self.step.exp() * present)
-                share += absent * _geometric(self.step, distance) + present * _geometric(self.step, distance + 1)
-            ratio = ratio.max(weight / ball(self.small[kept]))
-        return ratio, share
+def _directions(algorithm: Algorithm, data: Database, record: Hashable, step: arb) -> Iterator[tuple[arb, arb]]:
+    """(e^ε, δ/δ_M) that bound M(S(D)) by M(S(D + y)), and then the other way round."""
+    last, nothing = len(data), Fraction(0)
+    small = _checked(algorithm(data), last)
+    large = _checked(algorithm((*data, record)), last + 1)
+    without = {kept: weight for kept, weight in large.items() if last not in kept}
+    with_record = {kept - {last}: weight for kept, weight in large.items() if last in kept}
+    reachable = sorted({*without, *with_record}, key=sorted)
+    ratio, share = arb(0), arb(0)
+    for kept, fibre in _assigned(small, reachable):
+        added = ball(with_record.get(kept, nothing)) * (-step).exp()
+        base = ball(without.get(kept, nothing)) + added
+        weight, group = arb(0), arb(0)
+        for other in fibre:
+            distance = len(kept ^ other)
+            weight += (step * distance).exp() * ball(small[other])
+            group += ball(small[other]) * _geometric(step, distance)
+        ratio = ratio.max(weight / base)
+        share += added / base * weight + group
+    yield ratio, share
+    ratio, share = arb(0), arb(0)
+    for kept, fibre in _assigned(reachable, sorted(small, key=sorted)):
+        weight = arb(0)
+        for other in fibre:
+            distance = len(kept ^ other)
+            absent = ball(without.get(other, nothing))
+            present = ball(with_record.get(other, nothing))
+            weight += (step * distance).exp() * (absent + step.exp() * present)
+            share += absent * _geometric(step, distance) + present * _geometric(step, distance + 1)
+        ratio = ratio.max(weight / ball(small[kept]))
+    yield ratio, share
 
 
 def _checked(law: Mapping[Kept, Fraction | float], size: int) -> dict[Kept, Fraction]:
