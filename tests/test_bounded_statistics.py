@@ -23,13 +23,13 @@ from discreet.questions import (
     Covariance,
     CovarianceMatrix,
     Mean,
+    NoisyAverage,
     PooledCovariance,
     PooledVariance,
     Proportion,
     ProportionVector,
     StandardDeviation,
     Sum,
-    SumAndCount,
     Variance,
 )
 from discreet.results.release import statistic_from_dict
@@ -103,7 +103,7 @@ STATISTICS: list[Any] = [
     Count(),
     Count(n=5),
     Sum(bounds=(0, 3), n=7),
-    SumAndCount(bounds=(-1, 1)),
+    NoisyAverage(bounds=(-1, 1)),
     Mean(bounds=(0, 1), n=9),
     Proportion(n=4),
     Variance(bounds=(0, 1), grid=2**-10),
@@ -144,7 +144,7 @@ def test_an_empty_column_is_refused_only_where_the_number_of_rows_is_public() ->
     for statistic in (Mean(bounds=(0, 1)), Variance(bounds=(0, 1))):
         with pytest.raises(InvalidParameter):
             statistic.exact([], neighbours=REPLACE)
-    for statistic in (Count(), Sum(bounds=(1, 2)), SumAndCount(bounds=(0, 1))):
+    for statistic in (Count(), Sum(bounds=(1, 2)), NoisyAverage(bounds=(0, 1))):
         value = statistic.exact([], neighbours=Neighbours.ADD_REMOVE).value
         assert np.all(np.asarray(value, dtype=float) == 0)
 
@@ -191,7 +191,7 @@ def test_refusals_name_the_parameter(make: Any, name: str) -> None:
 
 
 def test_add_remove_needs_a_declared_size_and_says_how() -> None:
-    with pytest.raises(InvalidParameter, match="SumAndCount"):
+    with pytest.raises(InvalidParameter, match="NoisyAverage"):
         Mean(bounds=(0, 1)).exact([0.5, 1.0], neighbours=ADD)
     exact = Mean(bounds=(0, 1), n=2).exact([0.5, 1.0], neighbours=ADD)
     assert exact.sensitivity.l1 == 0.5

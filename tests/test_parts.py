@@ -29,10 +29,10 @@ from discreet import (
 from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.schema import in_parts
 from discreet.mechanisms import Gaussian, Laplace
-from discreet.questions.clusters.lloyd import NoisyAverage
 from discreet.questions.grouped import Grouped
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.moments import BernsteinMoments
+from discreet.questions.sum import NoisyAverage
 from discreet.results.release import statistic_from_dict
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE

@@ -34,12 +34,12 @@ from discreet.questions import (
     Covariance,
     CovarianceMatrix,
     Mean,
+    NoisyAverage,
     PooledCovariance,
     PooledVariance,
     Proportion,
     ProportionVector,
     StandardDeviation,
-    SumAndCount,
     Variance,
 )
 from discreet.questions.covariance_matrix import MeansAndCovariances
@@ -243,11 +243,11 @@ def test_pooled_releases_have_fewer_degrees_of_freedom() -> None:
 
 
 def test_sum_and_count_gives_a_mean_without_a_public_size() -> None:
-    exact = SumAndCount(bounds=(0, 1)).exact(ROWS, neighbours=Neighbours.ADD_REMOVE)
+    exact = NoisyAverage(bounds=(0, 1)).exact(ROWS, neighbours=Neighbours.ADD_REMOVE)
     noisy = release(exact, Laplace.calibrate(PureDP(1.0), exact.sensitivity), rng=3)
     assert noisy.mean == pytest.approx(ROWS.mean(), abs=0.05)
     assert noisy.count == pytest.approx(300, abs=30)
-    inner, outer = noisy.mean_interval(), noisy.population_interval()
+    inner, outer = noisy.noise_interval(), noisy.population_interval()
     assert inner.contains(ROWS.mean())
     assert outer.low <= inner.low <= inner.high <= outer.high
     assert outer.contains(2 / 7)

@@ -17,7 +17,7 @@ from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.mean import Mean
 from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion import Proportion, ProportionVector
-from discreet.questions.sum import Sum, SumAndCount
+from discreet.questions.sum import NoisyAverage, Sum
 from discreet.questions.variance import Variance
 from discreet.testing.mechanisms import check_statistic, worst_change
 
@@ -54,7 +54,7 @@ def _check(statistic: Any, worst: Fraction, n: int, neighbours: Neighbours) -> N
     [
         Count(),
         Sum(bounds=(0, 1)),
-        SumAndCount(bounds=(0, 1)),
+        NoisyAverage(bounds=(0, 1)),
         Mean(bounds=(0, 1)),
         Proportion(),
         Variance(bounds=(0, 1)),

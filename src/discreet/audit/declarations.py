@@ -467,9 +467,9 @@ def _column_sums() -> Iterator[Compared]:
     for bounds in ((0.0, 1.0), (-1.0, 3.0), (-3.0, -1.0)):
         low, high = bounds
         line = [low, (low + high) / 2, high]
-        for kind in (q.Sum, q.SumAndCount, q.Mean, q.Variance):
+        for kind in (q.Sum, q.NoisyAverage, q.Mean, q.Variance):
             for n in (3, 4):
-                yield from _checked(kind(bounds=bounds), line, n, tight=None if kind is q.SumAndCount else 0.99)
+                yield from _checked(kind(bounds=bounds), line, n, tight=None if kind is q.NoisyAverage else 0.99)
     for statistic, n in itertools.product((q.Count(), q.Proportion()), (3, 4)):
         yield from _checked(statistic, [0.0, 1.0], n)
     for n in (3, 4):

@@ -122,7 +122,6 @@ def statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepare
     ends = (1.0, 3.0)
     for statistic in (
         q.Sum(bounds=ends),
-        q.SumAndCount(bounds=ends),
         q.NoisyAverage(bounds=ends),
         BernsteinMoments(bounds=(ends,), degrees=(1,)),
         BernsteinMoments(bounds=(ends,), degrees=(4,)),

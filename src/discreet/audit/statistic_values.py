@@ -85,7 +85,7 @@ def _sums() -> Iterator[Compared]:
         yield f"the domain of a sum in {low}…{high}", q.Sum(bounds=(low, high)).domain() == ends
         yield f"the domain of five in {low}…{high}", q.Sum(bounds=(low, high)).domain(5) == (5 * low, 5 * high)
         yield "a declared number of rows", q.Sum(bounds=(low, high), n=4).domain() == (4 * low, 4 * high)
-        both = q.SumAndCount(bounds=(low, high))
+        both = q.NoisyAverage(bounds=(low, high))
         yield "a sum and a count", both.domain() == ((-math.inf, 0.0), (math.inf, math.inf))
         yield "a sum and a count of five", both.domain(5) == ((-5.0, 0.0), (5.0, 5.0))
 

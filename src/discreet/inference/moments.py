@@ -1039,9 +1039,9 @@ def _pick(scale: Any, index: int) -> float:
 # ---- Whole counts: what is shown of a noisy count, and of its interval
 
 
-def whole_count(measured: Floats) -> Floats:
+def whole_count(value: Floats) -> Floats:
     """The count nearest to a noisy one: whole, and not below 0."""
-    return plain(np.maximum(np.floor(np.asarray(measured, dtype=float) + 0.5), 0.0))
+    return plain(np.maximum(np.floor(np.asarray(value, dtype=float) + 0.5), 0.0))
 
 
 def whole_interval(low: Floats, high: Floats, shown: Floats) -> tuple[Floats, Floats]:

@@ -1,4 +1,3 @@
-from .clusters.lloyd import NoisyAverage as NoisyAverage
 from .clusters.question import ClustersQuestion as ClustersQuestion
 from .common_labels import GroupsQuestion as GroupsQuestion
 from .comparison.compare import compare_means as compare_means
@@ -41,7 +40,7 @@ from .regression.logistic import LogisticQuestion as LogisticQuestion
 from .running_total import RunningTotalQuestion as RunningTotalQuestion
 from .signed_rank import SignedRankQuestion as SignedRankQuestion
 from .sum import Sum as Sum
-from .sum import SumAndCount as SumAndCount
+from .sum import NoisyAverage as NoisyAverage
 from .sum import SumQuestion as SumQuestion
 from .tables.margins import TablesQuestion as TablesQuestion
 from .tables.margins import all_margins as all_margins

@@ -118,6 +118,8 @@ class PublicSizeStatistic(BoundedStatistic):
 
     n: int | None
     rooted: ClassVar[bool] = False
+    concluded_from_measured: ClassVar[bool] = False
+    """Whether conclusions are drawn from the noisy measurement, and not from the value that is shown for it."""
 
     @classmethod
     def release_type(cls) -> type[Release]:
@@ -163,7 +165,7 @@ class PublicSizeStatistic(BoundedStatistic):
                 None,
                 "the number of rows is private under add/remove, and this statistic divides by it",
                 f"Declare it public with {type(self).__name__}(…, n=…), use Neighbours.REPLACE_ONE, "
-                "or release SumAndCount, which protects the number of rows too.",
+                "or release NoisyAverage, which protects the number of rows too.",
             )
         if self.n is not None and rows != self.n:
             raise InvalidParameter("n", self.n, "is not the number of rows of the data", "Declare the right n.")
@@ -270,7 +272,7 @@ class PublicSizeRelease(Release):
     def _number(self) -> float:
         if np.ndim(self.value) != 0:
             raise WrongType("value", self.value, "must be one number", "Release one statistic at a time.")
-        return float(self.value)
+        return float(self.measured if self._of.concluded_from_measured else self.value)
 
     @property
     def mean(self) -> float:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import MAX_ROWS, column
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Contribution, Schema, stability
@@ -23,10 +22,9 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tables.table import table_measurement
-from discreet.results.display import Interval
 from discreet.results.release import Release
 
-__all__ = ["Count", "CountQuestion", "CountRelease", "flags", "labelled"]
+__all__ = ["Count", "CountQuestion", "flags", "labelled"]
 
 
 def labelled(data: Any) -> NDArray[Any]:
@@ -69,6 +67,14 @@ class Count(BoundedStatistic):
     1.0
     >>> Count().value([True, False, True])
     2
+
+    A release is whole and not negative; ``measured`` is the noisy measurement behind it.
+
+    >>> from discreet import release
+    >>> from discreet.mechanisms import Geometric
+    >>> few = release(Count().exact([True, False], neighbours=Neighbours.ADD_REMOVE), Geometric(5.0), rng=0)
+    >>> few.measured, few.value, tuple(few.noise_interval())
+    (-1.0, 0.0, (0.0, 14.0))
     """
 
     name: ClassVar[str] = "count"
@@ -78,9 +84,8 @@ class Count(BoundedStatistic):
         if self.n is not None:
             object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return CountRelease
+    shown_value = staticmethod(whole_count)
+    shown_interval = staticmethod(whole_interval)
 
     def parameters(self) -> dict[str, Any]:
         return {"n": self.n}
@@ -98,32 +103,7 @@ class Count(BoundedStatistic):
 
 
 @dataclass(frozen=True)
-class CountRelease(Release):
-    """A released count. Its value is whole and not negative; `measured` is the noisy measurement behind it.
-
-    Examples
-    --------
-    >>> from discreet import Neighbours, release
-    >>> from discreet.mechanisms import Geometric
-    >>> from discreet.questions import Count
-    >>> exact = Count().exact([True, False], neighbours=Neighbours.ADD_REMOVE)
-    >>> few = release(exact, Geometric(5.0), rng=0)
-    >>> few.measured, few.value, tuple(few.noise_interval())
-    (-1.0, 0.0, (0.0, 14.0))
-    """
-
-    @classmethod
-    def shown_value(cls, value: Floats) -> Floats:
-        return whole_count(value)
-
-    def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the true count, from the known distribution of the noise; its ends are counts too."""
-        interval = super().noise_interval(level)
-        return Interval(*whole_interval(interval.low, interval.high, self.value), interval.level)
-
-
-@dataclass(frozen=True)
-class CountQuestion(MeasuredQuestion[CountRelease]):
+class CountQuestion(MeasuredQuestion[Release]):
     """Number of rows, in all or by group.
 
     Guarantee

@@ -15,8 +15,8 @@ from discreet.core.rows import Snapshot
 from discreet.core.rows.keep import distinct_labels
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.moments import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.count import CountRelease
 from discreet.questions.question import (
     COLUMN,
     COLUMNS,
@@ -59,9 +59,8 @@ class DistinctLabels(Statistic):
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", requirements.positive_integer("labels", self.labels))
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return CountRelease
+    shown_value = staticmethod(whole_count)
+    shown_interval = staticmethod(whole_interval)
 
     def parameters(self) -> dict[str, Any]:
         return {"labels": self.labels}
@@ -80,7 +79,7 @@ class DistinctLabels(Statistic):
 
 
 @dataclass(frozen=True)
-class DistinctQuestion(MeasuredQuestion[CountRelease]):
+class DistinctQuestion(MeasuredQuestion[Release]):
     """The number of different labels in a column, in all or by group; for the id column, the number of units.
 
     Guarantee

@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core import requirements
@@ -32,7 +33,6 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.plans.sampling_error import groups_of, sampling_error
 from discreet.questions.bounded import bounds_of_columns, clipped, fractions, root_interval
-from discreet.questions.clusters.lloyd import NoisyAverageRelease
 from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -338,11 +338,16 @@ def _to_parts(degree: int, reach: int) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class MomentsRelease(NoisyAverageRelease):
+class MomentsRelease(Release):
     """Noisy totals of one column, and the mean or proportion, variance or deviation that is read from them.
 
-    Both intervals are of what was asked for. The totals are as the statistic multiplies them.
+    Both intervals are of what was asked for. The totals are as the statistic multiplies them: Bernstein moments, or a
+    sum and a count (`NoisyAverage`).
     """
+
+    @property
+    def _in_parts(self) -> bool:
+        return isinstance(self.statistic, BernsteinMoments)
 
     @property
     def _of(self) -> BernsteinMoments:
@@ -359,8 +364,8 @@ class MomentsRelease(NoisyAverageRelease):
 
     @classmethod
     def readings_together(cls, parts: Sequence[Any]) -> list[list[Reading]]:
-        behind_a_step = "omission" in parts[0].public  # whose intervals are of another kind
-        return super().readings_together(parts) if behind_a_step else together(parts)
+        alone = "omission" in parts[0].public or not parts[0]._in_parts  # whose intervals are of another kind
+        return super().readings_together(parts) if alone else together(parts)
 
     @cached_property
     def moments(self) -> PartMoments:
@@ -383,13 +388,21 @@ class MomentsRelease(NoisyAverageRelease):
         return combined_error(self.mechanism, self.divided(1.0), level) if self.moments.size is None else 0.0
 
     def _totals(self) -> tuple[float, float]:
+        """The noisy sum of positions and the noisy count."""
+        if not self._in_parts:
+            top, bottom = (float(part) for part in np.asarray(self.value))
+            return top, bottom
         parts = self.moments.parts
         return float(parts @ self._of.positions), float(parts.sum())
 
     def place(self) -> tuple[tuple[float, float], float, float]:
+        """Bounds, centre and reach: the mean is centre + reach·sum/count."""
         return self._of.ends, float(self._of.middle), float(self._of.half)
 
     def noise_weights(self, theta: Any) -> Array:
+        """Weights of the noises in sum − θ·count."""
+        if not self._in_parts:
+            return np.array([np.ones_like(theta), -theta])
         # A public n is exact: its noise was taken out of the totals, of parts alike on both sides of the middle.
         moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
         return np.array(
@@ -398,6 +411,24 @@ class MomentsRelease(NoisyAverageRelease):
                 for place, weight in zip(self._of.positions, self._of.multiplied, strict=True)
             ]
         )
+
+    @property
+    def count(self) -> float:
+        """The noisy number of rows."""
+        return self._totals()[1]
+
+    @property
+    def mean(self) -> float:
+        """Noisy sum over noisy count, within the bounds.
+
+        Where the count is below one their ratio says nothing: it is the value of the interval nearest to the middle.
+        """
+        (low, high), centre, reach = self.place()
+        top, bottom = self._totals()
+        if bottom < 1:
+            held = self.noise_interval()
+            return min(max((low + high) / 2, float(held.low)), float(held.high))
+        return min(max(centre + reach * top / bottom, low), high)
 
     @property
     def _of_all_rows(self) -> PartMoments:
@@ -428,8 +459,16 @@ class MomentsRelease(NoisyAverageRelease):
 
     @property
     def standard_error(self) -> float | None:
-        """Of the noise in the mean, to first order in it; of a spread it is not known in closed form."""
-        return None if self._spread else super().standard_error
+        """Of the noise in the mean, to first order in it; None where the count is below one, and for a spread."""
+        if self._spread:
+            return None
+        _, centre, reach = self.place()
+        _, rows = self._totals()
+        if rows < 1:
+            return None
+        deviation = math.sqrt(largest_variance(self.mechanism))
+        weights = self.noise_weights(np.asarray((self.mean - centre) / reach))
+        return reach * deviation * float(np.linalg.norm(weights)) / rows
 
     def variance_interval(self, level: float = 0.95) -> Interval:
         """Interval for the variance of the data; privacy noise only."""
@@ -458,8 +497,8 @@ class MomentsRelease(NoisyAverageRelease):
         return self._mean_noise_interval(level)
 
     def _mean_noise_interval(self, level: float = 0.95) -> Interval:
-        if self.sampled in (None, 1.0):
-            return super().noise_interval(level)
+        if not self._in_parts or self.sampled in (None, 1.0):  # exact: see `ratio_interval`
+            return ratio_interval(self._totals(), self.mechanism, *self.place(), level, self.noise_weights)
         low, high = self._of_all_rows.mean_interval(level)
         return Interval(self._value(low), self._value(high), level)
 
@@ -472,9 +511,23 @@ class MomentsRelease(NoisyAverageRelease):
         if self._spread:
             found = self.population_variance_interval(level)
             return found if self.measure == "variance" else root_interval(found)
+        if not self._in_parts:
+            return self._worst_interval(level)
         self.require_sample()
         low, high = self.moments.mean_interval(level)
         return Interval(self._value(low), self._value(high), level)
+
+    def _worst_interval(self, level: float) -> Interval:
+        """Interval for the population's mean, for any population on the bounds.
+
+        The noise and the sampling error each get half of 1 − level; the latter is the worst that the bounds allow.
+        """
+        share = (1 + requirements.level(level)) / 2
+        data = self.noise_interval(share)
+        low, high = self.place()[0]
+        fewest = max(float(self.count) - combined_error(self.mechanism, [1.0], share), 1.0)
+        reach = float(scipy.special.ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
+        return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), level)
 
     def _value(self, share: Any) -> float:
         low, high = self._of.ends
@@ -496,10 +549,17 @@ class MomentsRelease(NoisyAverageRelease):
             *self.protection_facts(),
         ]
 
+    @property
+    def rows_name(self) -> str:
+        """The name of what the noisy count counts."""
+        return "sum of weights" if self.public.get("all_rows") else "rows"
+
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The number that was asked for, and the standard deviation where it is known, each with both intervals."""
+        noise, population = self.noise_interval(), self.known_population_interval()
+        asked = Reading("", self.estimate, noise, population, measure=self.measure, standard_error=self.standard_error)
         if self._of.degrees[0] < 2 or self.measure == "standard deviation":
-            return super().readings(columns)
+            return [asked]
         spread = Reading(
             "",
             self.standard_deviation,
@@ -507,7 +567,7 @@ class MomentsRelease(NoisyAverageRelease):
             None if self.sampled is None else self.population_standard_deviation_interval(),
             measure="standard deviation",
         )
-        return [*super().readings(columns), spread]
+        return [asked, spread]
 
 
 def rows_per_unit(sensitivity: Sensitivity, multiplied: Iterable[Fraction] = (Fraction(1),)) -> int:

@@ -47,7 +47,7 @@ from discreet.results.display import Interval
 from discreet.results.release import Release
 
 __all__ = [
-    "Proportion", "ProportionQuestion", "ProportionReading", "ProportionRelease",
+    "Proportion", "ProportionQuestion", "ProportionReading",
     "ProportionVector", "ProportionVectorRelease",
 ]  # fmt: skip
 
@@ -73,15 +73,19 @@ class Proportion(PublicSizeStatistic):
     """
 
     name: ClassVar[str] = "proportion"
+    concluded_from_measured: ClassVar[bool] = True
     n: int | None = None
 
     def __post_init__(self) -> None:
         if self.n is not None:
             object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return ProportionRelease
+    def shown_value(self, value: Floats) -> Floats:
+        return plain(np.clip(value, 0.0, 1.0))
+
+    def shown_interval(self, low: Floats, high: Floats, shown: Floats) -> tuple[Floats, Floats]:
+        # The truth is a proportion, so nothing is lost; what is shown stays inside.
+        return min(plain(np.clip(low, 0.0, 1.0)), shown), max(plain(np.clip(high, 0.0, 1.0)), shown)
 
     def sampling_model(self, released: PublicSizeRelease) -> Binomial:  # type: ignore[override]  # nothing is unknown
         """Binomial with the public n."""
@@ -102,31 +106,9 @@ class Proportion(PublicSizeStatistic):
         return Fraction(int(np.count_nonzero(yes)), rows)
 
 
-@dataclass(frozen=True)
-class ProportionRelease(PublicSizeRelease):
-    """A released proportion, between 0 and 1; `measured` is the noisy measurement behind it.
-
-    The population's interval is exact (binomial sampling, known noise).
-    """
-
-    @classmethod
-    def shown_value(cls, value: Floats) -> Floats:
-        return plain(np.clip(value, 0.0, 1.0))
-
-    def _number(self) -> float:
-        return float(self.measured)
-
-    def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the true proportion, from the known distribution of the noise; its ends are proportions too."""
-        interval = super().noise_interval(level)
-        # The truth is a proportion, so nothing is lost; what is shown stays inside.
-        low, high = (plain(np.clip(end, 0.0, 1.0)) for end in interval)
-        return Interval(min(low, self.value), max(high, self.value), interval.level)
-
-
 _COUNTS = BernsteinMoments(bounds=((0.0, 1.0),), degrees=(1,), of="proportion")
 """Counts of no and yes: the mean of zeros and ones."""
-ProportionReading = ProportionRelease | MomentsRelease
+ProportionReading = PublicSizeRelease | MomentsRelease
 """The measurements behind a proportion: one number where the number of rows is public, else counts of no and yes."""
 
 

@@ -6,19 +6,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, cast
-
-import numpy as np
-import scipy  # whose submodules load when first used
+from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.numbers import decimal, not_below, total
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution, Schema, stability
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.mechanisms.laplace import Laplace
 from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
+from discreet.questions.moments import MomentsRelease
 from discreet.questions.question import (
     COLUMN,
     COLUMNS,
@@ -29,10 +29,10 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.display import Interval
+from discreet.results.display import Facts, Result
 from discreet.results.release import Release
 
-__all__ = ["Sum", "SumAndCount", "SumAndCountRelease", "SumQuestion"]
+__all__ = ["AverageComparison", "NoisyAverage", "Sum", "SumQuestion"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,15 +79,21 @@ class Sum(SizedColumn):
         return offsets.size * self._grid.origin + total(offsets) * self._grid.exact_step
 
 
+# ---- NoisyAverage: a mean whose number of rows is protected too, as a noisy sum over a noisy count.
+
+
 @dataclass(frozen=True, kw_only=True)
-class SumAndCount(OneColumn):
-    """A centred sum and the number of rows, released together: a mean that does not need a public n.
+class NoisyAverage(OneColumn):
+    """The mean of a column as sum over count, both noisy (miranda2026 §3.1).
 
-    The value is the pair (Σ(x − c)/h, number of rows), with c the middle and h half the width of the bounds, so
-    that both coordinates move by at most 1. Its release gives the mean c + h·sum/count with an interval.
+    The value is the pair (Σ(x − centre)/reach, number of rows); one scale of noise serves both coordinates. Centred at
+    the middle of the bounds a row moves the sum by at most half their width, so the noise is the least; with
+    ``centred=False`` the sum is that of the column itself, as published.
 
-    **Guarantee.** Add/remove: each coordinate moves by at most 1 (ℓ₁ = 2). Replace-one: the sum by at most 2 and
-    the count not at all, but the count is noised all the same.
+    Guarantee
+    ---------
+    Add/remove: both coordinates move by at most 1 (ℓ₁ = 2, ℓ₂ = √2). Under replace-one the number of rows is public:
+    use `Mean`.
 
     Parameters
     ----------
@@ -95,91 +101,134 @@ class SumAndCount(OneColumn):
         Public bounds of a row; values outside are clipped.
     grid
         Resolution, a power of two.
+    centred
+        Whether the sum is taken around the middle of the bounds.
 
     Examples
     --------
-    >>> pair = SumAndCount(bounds=(0, 10))
-    >>> [str(x) for x in pair.value([0, 10, 10])]
-    ['1', '3']
-    >>> pair.sensitivity(neighbours=Neighbours.ADD_REMOVE).l1
-    2.0
+    >>> from discreet import Ledger, PureDP, release
+    >>> from discreet.mechanisms import Laplace
+    >>> age = NoisyAverage(bounds=(0, 125))
+    >>> exact = age.exact([38] * 5000, neighbours=Neighbours.ADD_REMOVE)
+    >>> mechanism = Laplace.calibrate(PureDP(1.0), exact.sensitivity)
+    >>> noisy = release(exact, mechanism, ledger=Ledger(":memory:", budget=PureDP(1.0)))
+    >>> abs(noisy.mean - 38) < 2, noisy.noise_interval(0.999999).contains(38)
+    (True, True)
     """
 
-    name: ClassVar[str] = "sum_and_count"
+    name: ClassVar[str] = "noisy_average"
+    earlier: ClassVar[Mapping[str, Mapping[str, Any]]] = {"sum_and_count": {}}
+    of: ClassVar[str] = "mean"
+    degrees: ClassVar[tuple[int, ...]] = (1,)
+    centred: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        requirements.instance("centred", self.centred, bool, "centred=True or False")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Bounds of a row."""
+        return self.bounds
 
     @property
     def middle(self) -> Fraction:
-        """Centre of the bounds."""
-        return (Fraction(self.bounds[0]) + Fraction(self.bounds[1])) / 2
+        """Where the sum is taken from."""
+        return (Fraction(self.bounds[0]) + Fraction(self.bounds[1])) / 2 if self.centred else Fraction(0)
+
+    @property
+    def half(self) -> Fraction:
+        """The largest distance of a row from where the sum is taken."""
+        return max(abs(Fraction(end) - self.middle) for end in self.bounds)
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        return SumAndCountRelease
+        return MomentsRelease
 
     def domain(self, n: int | None = None) -> Domain:
         rows = math.inf if n is None else float(requirements.positive_integer("n", n))
         return (-rows, 0.0), (rows, rows)
 
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "centred": self.centred}
+
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
+        """One in each coordinate."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
-        return Sensitivity(moves=(1.0, 1.0) if neighbours is Neighbours.ADD_REMOVE else (2.0,))
+        if neighbours is Neighbours.ADD_REMOVE:
+            return Sensitivity(moves=(1.0, 1.0))
+        low, high = (Fraction(end) for end in self.bounds)
+        return Sensitivity(moves=(math.nextafter(float((high - low) / self.half), math.inf),))
 
     def value(self, data: Any) -> Any:
+        """Scaled sum and count. Private."""
         grid = self._grid
         offsets = grid.offsets("data", data)
-        centred = offsets.size * (grid.origin - self.middle) + total(offsets) * grid.exact_step
-        return fractions([centred / (grid.width / 2), Fraction(offsets.size)])
+        summed = offsets.size * (grid.origin - self.middle) + total(offsets) * grid.exact_step
+        return fractions([summed / self.half, Fraction(offsets.size)])
+
+    def comparison(self, guarantee: Guarantee, n: int, mean: float | None = None) -> AverageComparison:
+        """The noise of this average beside that of a mean with a public n, at equal privacy. Reads no data.
+
+        Parameters
+        ----------
+        guarantee
+            For both; `PureDP` compares Laplace noise, other kinds Gaussian.
+        n
+            Number of rows to plan for.
+        mean
+            Value to plan for; by default the worst.
+
+        Examples
+        --------
+        >>> print(NoisyAverage(bounds=(0, 125)).comparison(PureDP(1.0), n=1000, mean=40))
+        Standard error of the noise
+          public n  0.176777
+          noisy n   0.187883
+          ratio     1.06
+        """
+        rows = requirements.positive_integer("n", n)
+        spread = _noise_deviation(guarantee, Sensitivity(moves=(1.0, 1.0)))
+        target = max(self.bounds, key=lambda end: abs(end - float(self.middle))) if mean is None else mean
+        slope = (requirements.finite("mean", target) - float(self.middle)) / float(self.half)
+        noisy = float(self.half) * spread * math.sqrt(1 + slope**2) / rows
+        width = self.bounds[1] - self.bounds[0]
+        known = _noise_deviation(guarantee, Sensitivity(moves=(width / rows,)))
+        return AverageComparison(known, noisy)
+
+
+def _noise_deviation(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
+    if isinstance(guarantee, PureDP):
+        return math.sqrt(2) * Laplace.calibrate(guarantee, sensitivity).scale
+    return Gaussian.calibrate(guarantee, sensitivity).scale
 
 
 @dataclass(frozen=True)
-class SumAndCountRelease(Release):
-    """A noisy centred sum and a noisy count, and the mean that follows from them."""
+class AverageComparison(Result):
+    """Standard errors from the noise alone: with a public and with a protected number of rows."""
 
-    def _of(self) -> SumAndCount:
-        return cast(SumAndCount, self.statistic)
-
-    @property
-    def count(self) -> float:
-        """The noisy number of rows."""
-        return float(np.asarray(self.value)[1])
+    public_n: float
+    noisy_n: float
 
     @property
-    def mean(self) -> float:
-        """Noisy sum over noisy count, which is taken as 1 where it is below, inside the bounds."""
-        low, high = self._of().bounds
-        half = (high - low) / 2
-        ratio = float(np.asarray(self.value)[0]) / max(self.count, 1.0)
-        return min(max(float(self._of().middle) + half * ratio, low), high)
+    def ratio(self) -> float:
+        """The factor by which protecting the number of rows enlarges the error."""
+        return self.noisy_n / self.public_n
 
-    def mean_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the data's mean, from the joint distribution of the two noises.
+    def facts(self) -> Facts:
+        """The facts to show."""
+        return [
+            ("public n", f"{self.public_n:.6g}"),
+            ("noisy n", f"{self.noisy_n:.6g}"),
+            ("ratio", f"{self.ratio:.3g}"),
+        ]
 
-        Every pair inside the rectangle of two intervals of level (1 + level)/2 is possible at least at ``level``
-        (Bonferroni); the mean's extremes over it lie at its corners, because a ratio is monotone in each part.
-        """
-        checked = requirements.level(level)
-        sums, counts = zip(*self.noise_interval((1 + checked) / 2), strict=True)
-        low, high = self._of().bounds
-        half, middle = (high - low) / 2, float(self._of().middle)
-        rows = [max(float(end), 1.0) for end in counts]
-        ratios = [float(total) / number for total in sums for number in rows]
-        ends = [min(max(middle + half * ratio, low), high) for ratio in (min(ratios), max(ratios))]
-        return Interval(ends[0], ends[1], checked)
+    def to_dict(self) -> dict[str, float]:
+        """The numbers."""
+        return {"public_n": self.public_n, "noisy_n": self.noisy_n, "ratio": self.ratio}
 
-    def population_interval(self, level: float = 0.95, *, variance: float | None = None) -> Interval:
-        """Interval for the population's mean; the largest possible variance is assumed where none is given.
-
-        The data's mean and the sampling error each get half of 1 − level.
-        """
-        checked = requirements.level(level)
-        share = (1 + checked) / 2
-        data = self.mean_interval(share)
-        low, high = self._of().bounds
-        largest = (high - low) ** 2 / 4
-        spread = largest if variance is None else min(requirements.positive("variance", variance), largest)
-        fewest = max(float(np.asarray(self.noise_interval(share).low)[1]), 1.0)
-        reach = float(scipy.special.ndtri((1 + share) / 2)) * math.sqrt(spread / fewest)
-        return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
+    def heading(self) -> str:
+        return "Standard error of the noise"
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,14 @@ class Statistic(ABC):
         """The class of a release of this statistic, where it adds what can be concluded from one."""
         return None
 
+    def shown_value(self, value: Floats) -> Floats:
+        """The value to publish for a noisy one: post-processing to a value that the statistic can take."""
+        return value
+
+    def shown_interval(self, low: Floats, high: Floats, shown: Floats) -> tuple[Floats, Floats]:
+        """The ends of an interval that the statistic can take, around the value that is shown."""
+        return low, high
+
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """The public parameters as JSON-ready data; the constructor takes them back."""
@@ -124,16 +132,13 @@ class Release(Readable):
         """The noisy measurement behind the value."""
         return self.value if self.measurement is None else self.measurement
 
-    @classmethod
-    def shown_value(cls, value: Floats) -> Floats:
-        """The value to publish for a noisy one: post-processing to a value that the statistic can take."""
-        return value
-
     def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the true value in the data, from the known distribution of the noise."""
         checked = requirements.level(level)
-        low, high = self.mechanism.noise_interval(self.measured, checked)
-        return Interval(low, high, checked)
+        ends = self.mechanism.noise_interval(self.measured, checked)
+        if self.statistic is not None:
+            ends = self.statistic.shown_interval(*ends, self.value)
+        return Interval(*ends, checked)
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population that the data is a sample of: noise and sampling together.
@@ -441,9 +446,10 @@ def _released(
     rng: np.random.Generator | None,
 ) -> Release:
     """The release of a measurement, and of what the mechanism makes of it; from here on everything is public."""
-    kind = _kind(exact.statistic)
-    value = kind.shown_value(mechanism.present(measurement, rng=rng))
-    return kind(
+    value = mechanism.present(measurement, rng=rng)
+    if exact.statistic is not None:
+        value = exact.statistic.shown_value(value)
+    return _kind(exact.statistic)(
         value=value,
         mechanism=mechanism,
         sensitivity=exact.sensitivity,
