@@ -22,7 +22,7 @@ from scipy.stats import rankdata
 from discreet import ApproxDP, GaussianDP, Neighbours, PureDP, ZeroConcentratedDP
 from discreet.core.guarantee import Guarantee
 from discreet.inference import MonteCarlo
-from discreet.inference.ranks import PairedDifferences, PublicRankScores
+from discreet.inference.ranks import PairedDifferences, PairedScores
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.signed_rank import PairedBalance
 from kept_rows import Row, run_missing
@@ -109,7 +109,7 @@ def rejections(found: list[PairedDifferences], rng: Generator) -> float:
 def rejected_as_published(sums: Array, n: int, epsilon: float, rng: Generator) -> float:
     """The rule of 2018, `published_tests.signed_ranks`, for many samples at once."""
     noise, size = 2 * n / epsilon, resamples(sums.size)
-    null = np.abs(PublicRankScores().null_totals(n, size, rng) + rng.laplace(0, noise, size))
+    null = np.abs(PairedScores(public=True).null_totals(n, size, rng) + rng.laplace(0, noise, size))
     above = size - np.searchsorted(np.sort(null), np.abs(sums + rng.laplace(0, noise, sums.size)))
     return float(np.mean((1 + above) / (1 + size) <= LEVEL))
 

@@ -11,7 +11,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference import Asymptotic, MonteCarlo, goodness_of_fit, homogeneity, independence
 from discreet.inference import tables as chi_square
-from discreet.inference.power import GoodnessOfFitDesign, HomogeneityDesign, IndependenceDesign
+from discreet.inference.power import TestDesign
 from discreet.inference.tables import measured_table
 from discreet.mechanisms import Clipped, Gaussian, JamesSteinGaussian, Laplace, RankDeficientGaussian
 from discreet.papers.lee2022 import age_shares, default_rejections
@@ -373,7 +373,7 @@ def test_refusals(call):
 def test_planned_power_is_near_the_simulated_one():
     """2,000 runs, standard error 0.011; the χ² limit may be off by a little more."""
     for n, mu in ((200, 1.0), (700, 0.3)):
-        design = GoodnessOfFitDesign(KOREA, STATES)
+        design = TestDesign.goodness_of_fit(KOREA, STATES)
         sigma = Gaussian.calibrate(GaussianDP(mu), Sensitivity(moves=(1, 1))).scale
         rng = np.random.default_rng(1)
         counts = rng.multinomial(n, STATES, size=2000)
@@ -389,9 +389,9 @@ def test_planned_power_is_near_the_simulated_one():
 
 def test_sample_size_and_mu_invert_power():
     designs = (
-        GoodnessOfFitDesign(KOREA, STATES),
-        HomogeneityDesign([KOREA, STATES]),
-        IndependenceDesign([[0.3, 0.2], [0.2, 0.3]]),
+        TestDesign.goodness_of_fit(KOREA, STATES),
+        TestDesign.homogeneity([KOREA, STATES]),
+        TestDesign.independence([[0.3, 0.2], [0.2, 0.3]]),
     )
     for design in designs:
         n = design.sample_size(guarantee=GaussianDP(0.3), power=0.9)
@@ -402,12 +402,12 @@ def test_sample_size_and_mu_invert_power():
         assert design.power(n=2 * n, guarantee=GaussianDP(0.99 * mu.mu)) < 0.9
         assert mu.mu < 0.3
     for call in (
-        lambda: GoodnessOfFitDesign(KOREA, KOREA).sample_size(guarantee=GaussianDP(1.0)),
+        lambda: TestDesign.goodness_of_fit(KOREA, KOREA).sample_size(guarantee=GaussianDP(1.0)),
         lambda: designs[0].mu(n=10),
         lambda: designs[0].power(n=0, guarantee=GaussianDP(1.0)),
-        lambda: GoodnessOfFitDesign(KOREA, [0.5, 0.5]),
-        lambda: HomogeneityDesign([KOREA]),
-        lambda: IndependenceDesign([0.5, 0.5]),
+        lambda: TestDesign.goodness_of_fit(KOREA, [0.5, 0.5]),
+        lambda: TestDesign.homogeneity([KOREA]),
+        lambda: TestDesign.independence([0.5, 0.5]),
         lambda: designs[0].sample_size(guarantee=GaussianDP(1.0), power=0.01),
     ):
         with pytest.raises(InvalidParameter):

@@ -100,7 +100,7 @@ def test_interval_covers_at_its_level(guarantee, kind, rows: int) -> None:  # ty
     data = np.random.default_rng(rows).uniform(0, 60, rows)
     average = NoisyAverage(bounds=(0, 100), grid=2.0**-10)
     exact = average.exact(data, neighbours=ADD)
-    truth = float(average.centre + average.reach * exact.value[0] / exact.value[1])
+    truth = float(average.middle + average.half * exact.value[0] / exact.value[1])
     mechanism = kind.calibrate(guarantee, exact.sensitivity)
     generator = np.random.default_rng(7)
     hits = sum(release(exact, mechanism, rng=generator).noise_interval(0.9).contains(truth) for _ in range(1000))

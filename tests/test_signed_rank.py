@@ -16,9 +16,7 @@ from discreet.inference import MonteCarlo
 from discreet.inference.ranks import (
     METHODS,
     PairedDifferences,
-    PublicRankScores,
-    RankScores,
-    SignScores,
+    PairedScores,
     lean_error,
     scores_of,
 )
@@ -58,7 +56,7 @@ def test_the_statistic_is_wilcoxons(zeros):
     kept = values[values != 0]
     parts = PairedBalance().value(values.tolist())
     assert sum(parts) == kept.size
-    found = RankScores().total(parts[0] - parts[1], kept.size)
+    found = PairedScores().total(parts[0] - parts[1], kept.size)
     assert found == Fraction(rank_sum(kept))
     # scipy's statistic is the smaller of the sums of positive and of negative ranks.
     smaller = scipy.stats.wilcoxon(values, zero_method="wilcox", method="asymptotic").statistic
@@ -90,7 +88,7 @@ def test_a_row_moves_both_numbers_up_by_one_together(scores, rows):
 @pytest.mark.parametrize("rows", [1, 2, 7, 40, 1000])
 def test_the_balance_moves_by_at_most_one_for_all_rank_sums_there_are(rows):
     """Every rank sum of so many rows, and every change by a new row, which is at most one more than they are."""
-    scores, most = RankScores(), rows * (rows + 1) // 2
+    scores, most = PairedScores(), rows * (rows + 1) // 2
     sums = np.arange(-most, most + 1) if most < 20_000 else np.linspace(-most, most, 20_001)
     before = scores.balance(sums.astype(float), rows)
     moved = [np.abs(scores.balance(sums + change, rows + 1) - before).max() for change in (-rows - 1.0, rows + 1.0)]
@@ -203,11 +201,11 @@ def test_questions_that_make_no_sense_are_refused_before_spending(column, agains
 def test_null_rank_sums_have_wilcoxons_moments():
     rng = np.random.default_rng(3)
     for rows in (1, 20, 400, 600):
-        drawn = RankScores().null_totals(rows, 20_000, rng)
+        drawn = PairedScores().null_totals(rows, 20_000, rng)
         variance = rows * (rows + 1) * (2 * rows + 1) / 6
         assert drawn.var() == pytest.approx(variance, rel=0.05)
         assert abs(drawn.mean()) < 4 * (variance / 20_000) ** 0.5
-    small = RankScores().null_totals(3, 20_000, rng)
+    small = PairedScores().null_totals(3, 20_000, rng)
     assert {*small.tolist()} == {-6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0}
 
 
@@ -216,18 +214,18 @@ def test_with_next_to_no_noise_the_pvalue_is_scipys():
     steps = np.round(values * 1e6).astype(int).tolist()
     noise = Laplace(1e-6).law(0.0)
     parts = [float(part) for part in PairedBalance().value(steps)]
-    found = PairedDifferences(parts[0] - parts[1], sum(parts), False, noise, RankScores())
+    found = PairedDifferences(parts[0] - parts[1], sum(parts), False, noise, PairedScores())
     expected = scipy.stats.wilcoxon(values, method="exact").pvalue
     assert found.test(MonteCarlo(n_resamples=20_000, rng=1)).pvalue == pytest.approx(expected, abs=0.012)  # ties half
     positive = int((values > 0).sum())
     # Noise breaks ties with the release at random, so that they count half.
     expected = scipy.stats.binomtest(positive, 40).pvalue - scipy.stats.binom.pmf(positive, 40, 0.5)
     parts = PairedBalance(scores="signs").value(steps)
-    signs = PairedDifferences(float(parts[0] - parts[1]), 40.0, False, noise, SignScores())
+    signs = PairedDifferences(float(parts[0] - parts[1]), 40.0, False, noise, PairedScores(signs=True))
     assert signs.test(MonteCarlo(n_resamples=20_000, rng=1)).pvalue == pytest.approx(expected, abs=0.02)
 
 
-@pytest.mark.parametrize("scores", [RankScores(), PublicRankScores(), SignScores()])
+@pytest.mark.parametrize("scores", [PairedScores(), PairedScores(public=True), PairedScores(signs=True)])
 def test_a_balance_leads_back_to_its_sum(scores):
     for total in (-210.0, -3.5, 0.0, 40.0, 210.0):
         assert scores.total(scores.balance(total, 20.0), 20.0) == pytest.approx(total)
@@ -242,7 +240,7 @@ def test_rank_sums_vary_no_more_than_half_as_many_independent_signs():
         "two sizes": lambda size: rng.choice([-1.0, 30.0], size, p=[0.7, 0.3]) * rng.uniform(0.9, 1.1, size),
         "few large": lambda size: rng.choice([1.0, -30.0], size, p=[0.98, 0.02]) * rng.uniform(0.9, 1.1, size),
     }
-    signs = RankScores().independent_signs(120)
+    signs = PairedScores().independent_signs(120)
     for draw in shapes.values():
         leans = np.array([rank_sum(draw(120)) for _ in range(600)]) / (120 * 121 / 2)
         drawn = 2 * rng.binomial(signs, (1 + leans.mean()) / 2, 600) / signs - 1
@@ -256,11 +254,11 @@ def test_the_planned_effect_is_the_error_of_the_share():
     for _ in range(1500):
         parts = [float(part) for part in PairedBalance().value(rng.integers(-5000, 5001, 150).tolist())]
         noisy = np.array(parts) + noise.sample(2, rng=rng)
-        found = PairedDifferences(float(noisy[0] - noisy[1]), float(noisy.sum()), False, noise, RankScores())
+        found = PairedDifferences(float(noisy[0] - noisy[1]), float(noisy.sum()), False, noise, PairedScores())
         shares.append(found.share)
-    assert np.std(shares) == pytest.approx(lean_error(RankScores(), 150, 4.0), rel=0.07)
+    assert np.std(shares) == pytest.approx(lean_error(PairedScores(), 150, 4.0), rel=0.07)
     planned = SignedRankQuestion(SCHEMA, "after", "before", guarantee=ONE, expected_rows=150).plan()
-    assert planned.smallest_effect == pytest.approx(2.8016 * lean_error(RankScores(), 150, 4.0), rel=1e-3)
+    assert planned.smallest_effect == pytest.approx(2.8016 * lean_error(PairedScores(), 150, 4.0), rel=1e-3)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -356,7 +354,7 @@ def test_with_a_public_number_of_rows_the_release_is_that_of_the_published_rule(
 
 
 def test_noise_without_rows_is_read_as_knowing_nothing():
-    found = PairedDifferences(3.0, -8.0, False, Laplace(5.0).law(0.0), RankScores())
+    found = PairedDifferences(3.0, -8.0, False, Laplace(5.0).law(0.0), PairedScores())
     assert found.test(MonteCarlo(n_resamples=99, rng=1)).pvalue > 0.2
     low, high = found.interval(0.95, MonteCarlo(n_resamples=99, rng=1), sampled=True)
     assert (low, high) == (0.0, 1.0)

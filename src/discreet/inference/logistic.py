@@ -228,6 +228,10 @@ def _to_parts(degree: int) -> Array:
     return np.asarray(np.linalg.inv(binomials * nodes**k * (1 - nodes) ** (degree - k)))
 
 
+_Place = tuple[Array, Array]
+"""Coefficients that are best for some value of a combination, and how they move with it."""
+
+
 @dataclass(frozen=True)
 class _Local:
     """The parts of the score at some coefficients: D and −N, which rows with y = 1 and y = 0 count, at all nodes."""
@@ -465,7 +469,7 @@ class LogisticFit:
 
         There is no ratio where no coefficients fit the value.
         """
-        start = place.moved(along, value)
+        start = _moved(place, along, value)
         found, settled = self._solved(start, _across(along[None]), _NEAR)
         if not settled:
             return None, place
@@ -475,12 +479,12 @@ class LogisticFit:
         if covariance <= 0:
             return None, place
         spread = math.sqrt(covariance)
-        return ScoreRatio(abs(score) / spread, bias / spread, fourth / covariance**2), _Place(found, pull)
+        return ScoreRatio(abs(score) / spread, bias / spread, fourth / covariance**2), (found, pull)
 
     def _estimated(self, along: Array) -> _Place:
         """Where the coefficients are best."""
         pull = _inverse(self._information(self._local(self._begin))) @ along
-        return _Place(self._begin, pull)
+        return self._begin, pull
 
     def noise_weights(self, along: Array) -> Array:
         """The move of the estimate of ``along``·β by a unit of noise in each total."""
@@ -576,17 +580,10 @@ class LogisticFit:
         return JointTest(statistic, len(values), float(scipy.special.chdtrc(len(values), statistic)))
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Coefficients that are best for some value of a combination, and how they move with it."""
-
-    coefficients: Array
-    pull: Array
-
-    def moved(self, along: Array, value: float) -> Array:
-        """About the best coefficients for another value."""
-        steps = (value - along @ self.coefficients) / (along @ self.pull)
-        return np.asarray(self.coefficients + steps * self.pull)
+def _moved(place: _Place, along: Array, value: float) -> Array:
+    """About the best coefficients for another value."""
+    coefficients, pull = place
+    return np.asarray(coefficients + (value - along @ coefficients) / (along @ pull) * pull)
 
 
 def _inverse(matrix: Array) -> Array:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy  # whose submodules load when first used
@@ -19,7 +18,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 
-__all__ = ["GoodnessOfFitDesign", "HomogeneityDesign", "IndependenceDesign", "TestDesign", "smallest_departure"]
+__all__ = ["TestDesign", "smallest_departure"]
 
 Array = NDArray[np.float64]
 
@@ -41,22 +40,75 @@ def _probability(name: str, value: Any) -> float:
     return number
 
 
-class TestDesign(ABC):
+@dataclass(frozen=True)
+class TestDesign:
     """A test against a fixed alternative, with Gaussian noise on every cell of every table.
 
     Power is that of the quadratic form, by its noncentral χ² limit (``docs/proofs/tests.md``).
+
+    Attributes
+    ----------
+    df
+        Degrees of freedom.
     """
 
-    __test__ = False  # not a test class of pytest
+    __test__: ClassVar[bool] = False  # not a test class of pytest
+    df: int
+    _noncentrality: Callable[[float, float], float] = field(repr=False)
+    """Squared distance of the alternative, in the metric of sampling plus noise; n is the size of every table."""
 
-    @property
-    @abstractmethod
-    def df(self) -> int:
-        """Degrees of freedom."""
+    @classmethod
+    def goodness_of_fit(cls, null: ArrayLike, alternative: ArrayLike) -> TestDesign:
+        """Testing shares ``null`` where the truth is ``alternative``.
 
-    @abstractmethod
-    def _noncentrality(self, n: float, variance: float) -> float:
-        """Squared distance of the alternative, in the metric of sampling plus noise; n is the size of every table."""
+        Examples
+        --------
+        >>> design = TestDesign.goodness_of_fit([0.25] * 4, [0.3, 0.25, 0.25, 0.2])
+        >>> design.sample_size(guarantee=GaussianDP(0.3))
+        623
+        """
+        shares, truth = _shares("null", null).ravel(), _shares("alternative", alternative).ravel()
+        if shares.size != truth.size:
+            raise InvalidParameter("alternative", truth, f"must have {shares.size} cells", "Check its length.")
+        return cls(shares.size - 1, lambda n, variance: _distance(n * (truth - shares), shares, n, variance))
+
+    @classmethod
+    def homogeneity(cls, populations: Sequence[Any]) -> TestDesign:
+        """Comparing samples of equal size from populations with these shares, each released as its own table.
+
+        Examples
+        --------
+        >>> design = TestDesign.homogeneity([[0.25] * 4, [0.3, 0.25, 0.25, 0.2]])
+        >>> round(design.power(n=2000, guarantee=GaussianDP(0.3)), 3)
+        0.971
+        """
+        given: Any = populations
+        if not isinstance(given, Sequence | np.ndarray) or len(given) < 2:
+            raise WrongType("populations", given, "must be two or more lists of shares", "Pass [p1, p2].")
+        every = [_shares("populations", population).ravel() for population in given]
+        if len({shares.size for shares in every}) != 1:
+            raise InvalidParameter("populations", given, "must have the same cells", "Check their lengths.")
+        pooled = np.mean(every, axis=0)
+        return cls(
+            (len(every) - 1) * (pooled.size - 1),
+            lambda n, variance: sum(_distance(n * (shares - pooled), pooled, n, variance) for shares in every),
+        )
+
+    @classmethod
+    def independence(cls, joint: ArrayLike) -> TestDesign:
+        """Testing independence of rows and columns where the shares of the table are ``joint``.
+
+        Examples
+        --------
+        >>> design = TestDesign.independence([[0.3, 0.2], [0.2, 0.3]])
+        >>> design.mu(n=500)
+        GaussianDP(mu=0.101662)
+        """
+        shares = _shares("joint", joint)
+        if shares.ndim != 2 or min(shares.shape) < 2:
+            raise InvalidParameter("joint", shares, "must be a two-way table of shares", "Pass a list of rows.")
+        rows, columns = shares.shape
+        return cls((rows - 1) * (columns - 1), lambda n, variance: _dependence(shares, n, variance))
 
     def power(
         self,
@@ -167,103 +219,18 @@ def _distance(difference: Array, shares: Array, n: float, variance: float) -> fl
     return square if rest <= 1e-12 else square + n * float(weighted @ difference) ** 2 / rest
 
 
-@dataclass(frozen=True)
-class GoodnessOfFitDesign(TestDesign):
-    """Testing shares ``null`` where the truth is ``alternative``.
-
-    Examples
-    --------
-    >>> design = GoodnessOfFitDesign([0.25] * 4, [0.3, 0.25, 0.25, 0.2])
-    >>> design.sample_size(guarantee=GaussianDP(0.3))
-    623
-    """
-
-    null: Any
-    alternative: Any
-
-    def __post_init__(self) -> None:
-        null, alternative = _shares("null", self.null).ravel(), _shares("alternative", self.alternative).ravel()
-        if null.size != alternative.size:
-            raise InvalidParameter("alternative", alternative, f"must have {null.size} cells", "Check its length.")
-        object.__setattr__(self, "null", null)
-        object.__setattr__(self, "alternative", alternative)
-
-    @property
-    def df(self) -> int:
-        """Cells minus one."""
-        return int(self.null.size - 1)
-
-    def _noncentrality(self, n: float, variance: float) -> float:
-        return _distance(n * (self.alternative - self.null), self.null, n, variance)
-
-
-@dataclass(frozen=True)
-class HomogeneityDesign(TestDesign):
-    """Comparing samples of equal size from populations with these shares, each released as its own table.
-
-    Examples
-    --------
-    >>> design = HomogeneityDesign([[0.25] * 4, [0.3, 0.25, 0.25, 0.2]])
-    >>> round(design.power(n=2000, guarantee=GaussianDP(0.3)), 3)
-    0.971
-    """
-
-    populations: Sequence[Any]
-
-    def __post_init__(self) -> None:
-        given: Any = self.populations
-        if not isinstance(given, Sequence | np.ndarray) or len(given) < 2:
-            raise WrongType("populations", given, "must be two or more lists of shares", "Pass [p1, p2].")
-        shares = tuple(_shares("populations", population).ravel() for population in given)
-        if len({population.size for population in shares}) != 1:
-            raise InvalidParameter("populations", given, "must have the same cells", "Check their lengths.")
-        object.__setattr__(self, "populations", shares)
-
-    @property
-    def df(self) -> int:
-        """(samples − 1)·(cells − 1)."""
-        return int((len(self.populations) - 1) * (self.populations[0].size - 1))
-
-    def _noncentrality(self, n: float, variance: float) -> float:
-        pooled = np.mean(self.populations, axis=0)
-        return sum(_distance(n * (shares - pooled), pooled, n, variance) for shares in self.populations)
-
-
-@dataclass(frozen=True)
-class IndependenceDesign(TestDesign):
-    """Testing independence of rows and columns where the shares of the table are ``joint``.
-
-    Examples
-    --------
-    >>> design = IndependenceDesign([[0.3, 0.2], [0.2, 0.3]])
-    >>> design.mu(n=500)
-    GaussianDP(mu=0.101662)
-    """
-
-    joint: Any
-
-    def __post_init__(self) -> None:
-        joint = _shares("joint", self.joint)
-        if joint.ndim != 2 or min(joint.shape) < 2:
-            raise InvalidParameter("joint", joint, "must be a two-way table of shares", "Pass a list of rows.")
-        object.__setattr__(self, "joint", joint)
-
-    @property
-    def df(self) -> int:
-        """(rows − 1)·(columns − 1)."""
-        return int((self.joint.shape[0] - 1) * (self.joint.shape[1] - 1))
-
-    def _noncentrality(self, n: float, variance: float) -> float:
-        by_row, by_column = self.joint.sum(axis=1), self.joint.sum(axis=0)
-        null = np.outer(by_row, by_column)
-        difference = n * (self.joint - null)
-        # Both margins of the departure are zero, so it is orthogonal to the nuisance directions but for noise.
-        covariance = np.diag(n * null.ravel() + variance) - n * np.outer(null, null)
-        covariance += 1e-12 * max(n, 1.0) * np.eye(null.size)
-        moves = [np.outer(move, by_column).ravel() for move in np.eye(by_row.size)[1:] - np.eye(by_row.size)[:1]]
-        moves += [np.outer(by_row, move).ravel() for move in np.eye(by_column.size)[1:] - np.eye(by_column.size)[:1]]
-        jacobian = np.column_stack(moves)
-        solved = np.linalg.solve(covariance, np.column_stack([difference.ravel(), jacobian]))
-        own, tangent = solved[:, 0], solved[:, 1:]
-        lost = (jacobian.T @ own) @ np.linalg.pinv(jacobian.T @ tangent, hermitian=True) @ (jacobian.T @ own)
-        return float(difference.ravel() @ own - lost)
+def _dependence(joint: Array, n: float, variance: float) -> float:
+    """Squared distance of a two-way table of shares from independence."""
+    by_row, by_column = joint.sum(axis=1), joint.sum(axis=0)
+    null = np.outer(by_row, by_column)
+    difference = n * (joint - null)
+    # Both margins of the departure are zero, so it is orthogonal to the nuisance directions but for noise.
+    covariance = np.diag(n * null.ravel() + variance) - n * np.outer(null, null)
+    covariance += 1e-12 * max(n, 1.0) * np.eye(null.size)
+    moves = [np.outer(move, by_column).ravel() for move in np.eye(by_row.size)[1:] - np.eye(by_row.size)[:1]]
+    moves += [np.outer(by_row, move).ravel() for move in np.eye(by_column.size)[1:] - np.eye(by_column.size)[:1]]
+    jacobian = np.column_stack(moves)
+    solved = np.linalg.solve(covariance, np.column_stack([difference.ravel(), jacobian]))
+    own, tangent = solved[:, 0], solved[:, 1:]
+    lost = (jacobian.T @ own) @ np.linalg.pinv(jacobian.T @ tangent, hermitian=True) @ (jacobian.T @ own)
+    return float(difference.ravel() @ own - lost)

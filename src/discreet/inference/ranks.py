@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "correlation_of_ranks", "difference_of_ranks", "distance_of_distributions", "kolmogorov_smirnov",
     "rank_correlation", "rank_correlation_error", "rank_correlations", "rank_test", "superiority_error", "METHODS",
-    "PairedDifferences", "PairedScores", "PublicRankScores", "RankScores", "SignScores", "lean_error", "scores_of",
+    "PairedDifferences", "PairedScores", "lean_error",
 ]  # fmt: skip
 
 
@@ -217,71 +216,79 @@ _NORMAL_FROM = 500
 """From so many rows on, null rank sums are drawn from the normal law: their excess kurtosis is −3.6 over the rows."""
 
 
-class PairedScores(ABC):
+@dataclass(frozen=True)
+class PairedScores:
     """A rule that turns a sum of scores into a balance, and the variation of that balance.
 
     The *lean* of differences is their sum of scores over the largest there is, between −1 and 1.
-    """
 
-    name: ClassVar[str]
-    hypothesis: ClassVar[str]
-    """The assumption of a test by these scores."""
-    null_variance: ClassVar[float]
-    """Of the balance, for each row, where differences are balanced."""
-    share_moved: ClassVar[float]
-    """The move of the share by a balance of one per row, there."""
+    Wilcoxon's signed ranks: the balance of a rank sum W of n rows is 2mW/(2m² + |W|) with m = n + 1: about W/n where
+    differences are balanced. W/n itself would move by up to 3/2 where they are not. Signs: how many more differences
+    are positive than negative.
 
-    @abstractmethod
-    def most(self, rows: Any) -> Any:
-        """The largest sum of scores of so many rows."""
-
-    @abstractmethod
-    def balance(self, total: Any, rows: Any) -> Any:
-        """The balance of a sum of scores; exact for exact numbers."""
-
-    @abstractmethod
-    def total(self, balance: Any, rows: Any) -> Any:
-        """The sum of scores that has a balance."""
-
-    @abstractmethod
-    def null_totals(self, rows: int, size: int, rng: np.random.Generator) -> Array:
-        """So many sums of scores of differences without ties that are as likely to be positive as negative."""
-
-    @abstractmethod
-    def independent_signs(self, rows: int) -> int:
-        """The number of independent signs whose mean spreads as widely as the lean does, over all populations."""
-
-
-class RankScores(PairedScores):
-    """Wilcoxon's signed ranks.
-
-    The balance of a rank sum W of n rows is 2mW/(2m² + |W|) with m = n + 1: about W/n where differences are balanced.
-    W/n itself would move by up to 3/2 where they are not.
+    Parameters
+    ----------
+    signs
+        Whether a pair scores its sign alone.
+    public
+        Whether the number of rows is public: then the rank sum is divided by it.
 
     Examples
     --------
     >>> from fractions import Fraction
-    >>> ranks = RankScores()
+    >>> ranks = PairedScores()
     >>> ranks.balance(Fraction(6), 3), ranks.total(Fraction(24, 19), 3)
     (Fraction(24, 19), Fraction(6, 1))
+    >>> PairedScores(signs=True).balance(3, 7), PairedScores(signs=True).most(7)
+    (3, 7)
     """
 
-    name, hypothesis = "ranks", "symmetric differences"
-    null_variance, share_moved = 1 / 3, 1.0
+    signs: bool = False
+    public: bool = False
+
+    @property
+    def name(self) -> str:
+        """The method, as questions ask for it."""
+        return "signs" if self.signs else "ranks"
+
+    @property
+    def hypothesis(self) -> str:
+        """The assumption of a test by these scores."""
+        return "balanced signs" if self.signs else "symmetric differences"
+
+    @property
+    def null_variance(self) -> float:
+        """Of the balance, for each row, where differences are balanced."""
+        return 1.0 if self.signs else 1 / 3
+
+    @property
+    def share_moved(self) -> float:
+        """The move of the share by a balance of one per row, there."""
+        return 0.5 if self.signs else 1.0
 
     def most(self, rows: Any) -> Any:
-        return rows * (rows + 1) / 2
+        """The largest sum of scores of so many rows."""
+        return rows if self.signs else rows * (rows + 1) / 2
 
     def balance(self, total: Any, rows: Any) -> Any:
+        """The balance of a sum of scores; exact for exact numbers."""
+        if self.signs or self.public:
+            return total if self.signs else total / rows
         beyond = rows + 1
         return 2 * beyond * total / (2 * beyond * beyond + abs(total))
 
     def total(self, balance: Any, rows: Any) -> Any:
+        """The sum of scores that has a balance."""
+        if self.signs or self.public:
+            return balance if self.signs else balance * rows
         beyond = rows + 1
         # No sum of scores has a balance of 2/5 of the rows: a noisy one beyond is far from its pole at 2m.
         return 2 * beyond * beyond * balance / (2 * beyond - abs(balance))
 
     def null_totals(self, rows: int, size: int, rng: np.random.Generator) -> Array:
+        """So many sums of scores of differences without ties that are as likely to be positive as negative."""
+        if self.signs:
+            return np.asarray(2.0 * rng.binomial(rows, 0.5, size) - rows)
         if rows >= _NORMAL_FROM:
             return rng.normal(0.0, math.sqrt(rows * (rows + 1) * (2 * rows + 1) / 6), size)
         ranks, found = np.arange(1.0, rows + 1), []
@@ -291,57 +298,13 @@ class RankScores(PairedScores):
         return np.concatenate(found)
 
     def independent_signs(self, rows: int) -> int:
+        """The number of independent signs whose mean spreads as widely as the lean does, over all populations."""
         # Means over disjoint pairs of rows, averaged over all ways to pair them, are the lean (Hoeffding 1963, 5a).
-        return max(rows // 2, 1)
-
-
-class PublicRankScores(RankScores):
-    """The same for a public number of rows, by which the rank sum is divided."""
-
-    def balance(self, total: Any, rows: Any) -> Any:
-        return total / rows
-
-    def total(self, balance: Any, rows: Any) -> Any:
-        return balance * rows
-
-
-class SignScores(PairedScores):
-    """Signs alone: how many more differences are positive than negative.
-
-    Examples
-    --------
-    >>> SignScores().balance(3, 7), SignScores().most(7)
-    (3, 7)
-    """
-
-    name, hypothesis = "signs", "balanced signs"
-    null_variance, share_moved = 1.0, 0.5
-
-    def most(self, rows: Any) -> Any:
-        return rows
-
-    def balance(self, total: Any, rows: Any) -> Any:
-        return total
-
-    def total(self, balance: Any, rows: Any) -> Any:
-        return balance
-
-    def null_totals(self, rows: int, size: int, rng: np.random.Generator) -> Array:
-        return np.asarray(2.0 * rng.binomial(rows, 0.5, size) - rows)
-
-    def independent_signs(self, rows: int) -> int:
-        return rows
+        return rows if self.signs else max(rows // 2, 1)
 
 
 METHODS = ("ranks", "signs")
 """Names under which questions ask for scores."""
-
-
-def scores_of(method: str, *, public: bool) -> PairedScores:
-    """The scores of a method, for a public or a private number of rows."""
-    if method == "signs":
-        return SignScores()
-    return PublicRankScores() if public else RankScores()
 
 
 _CLOSE = 2.0**-38

@@ -25,7 +25,7 @@ from discreet.core.rows import Selected, Snapshot, histograms
 from discreet.core.schema import Contribution, Schema, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise import MonteCarlo, largest_variance
-from discreet.inference.ranks import METHODS, PairedDifferences, PairedScores, lean_error, scores_of
+from discreet.inference.ranks import METHODS, PairedDifferences, PairedScores, lean_error
 from discreet.inference.tables import ChiSquareResult
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions.bounded import Domain, fractions
@@ -102,7 +102,7 @@ class PairedBalance(Statistic):
     @property
     def how(self) -> PairedScores:
         """The rule by which pairs score."""
-        return scores_of(self.scores, public=self.n is not None)
+        return PairedScores(self.scores == "signs", self.n is not None)
 
     def parameters(self) -> dict[str, Any]:
         return {"scores": self.scores, "n": self.n}
@@ -346,7 +346,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
         planned, size = super().plan(ledger), self.measurement.statistic.n  # type: ignore[attr-defined]
         rows = size or self.expected_rows or DEFAULT_ROWS
         noise = (1 if size else 2) * largest_variance(self.measurement.mechanism)
-        error = lean_error(scores_of(self.method, public=bool(size)), rows, noise)
+        error = lean_error(PairedScores(self.method == "signs", bool(size)), rows, noise)
         of = "two rows' differences add up to" if self.method == "ranks" else "a row's difference is"
         notes = (f"the effect is P({of} more than zero) − ½, for {rows:,} rows that differ",)
         return replace(planned, smallest_effect=DETECTED * error, notes=notes + planned.notes)
