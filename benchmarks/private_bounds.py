@@ -22,7 +22,7 @@ from discreet.core.door import Passed, Unclaimed
 from discreet.core.guarantee import Guarantee
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.profile.columns import FIRST, ColumnCells, chosen_bounds, second_counts
-from discreet.questions.profile.question import Counting, ProfileQuestion, ProfileRelease
+from discreet.questions.profile.question import ProfileQuestion, ProfileRelease
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "benchmarks" / "results" / "private_bounds.json"
@@ -81,7 +81,7 @@ class Exact:
         fractions = {name: one[one != np.floor(one)] for name, one in self.values.items()}
         self.first = {name: self._first(name, fractions[name]) for name in self.values}
         self.first |= {name: self._row(n) for name in LABELS}
-        self.counting = Counting(self.cells, list, lambda names: {name: [3] for name in names})
+        self.counting: dict[str, Any] = {"cells": self.cells, "distinct": lambda names: {name: [3] for name in names}}
 
     @staticmethod
     def _row(other: int = 0) -> list[int]:
@@ -145,7 +145,7 @@ def repeated(
     results = np.zeros((repeats, len(question.names), 2), bool)
     for repeat in range(repeats):
         allowance = Unclaimed(np.random.default_rng([7, repeat]))
-        found = question.drawn(exact.counting, allowance, Passed(simulated=True))
+        found = question.drawn(allowance, Passed(simulated=True), **exact.counting)
         for place, name in enumerate(question.names):
             if name in LABELS:
                 results[repeat, place] = found.where[name].kind == "text"
@@ -228,7 +228,7 @@ def _mean_ratio(population: int, share: float, part: float, repeats: int) -> flo
     question = ProfileQuestion(Schema(columns={}), epsilon=part, columns=["income"], proportion=share)
     errors = []
     for seed in range(repeats):
-        found = question.drawn(exact.counting, Unclaimed(np.random.default_rng([9, seed])), Passed(simulated=True))
+        found = question.drawn(Unclaimed(np.random.default_rng([9, seed])), Passed(simulated=True), **exact.counting)
         bounds = bounds_of(found, "income")
         errors.append(error(bounds[1], 1 - part, seed) if bounds is not None else truth)
     return rmse(errors) / best

@@ -43,9 +43,8 @@ from discreet.questions.comparison.methods import (
     placed,
 )
 from discreet.questions.comparison.paper import (
-    CensoredLikelihood,
+    Censored,
     Ordered,
-    Sanitizer,
     combined,
     paper_method,
     simulated_quantiles,
@@ -252,7 +251,7 @@ def test_every_noise_passes_the_conformance_kit(mechanism):
     assert report.tightness >= 0.99
 
 
-class Fixed(Sanitizer):
+class Fixed:
     """The same public interval for all data, and a record of every value that noise would protect."""
 
     def __init__(self):
@@ -378,7 +377,7 @@ def test_multiple_sanitization_is_the_combination_rule():
     assert 2 * float(mine.half_width(0.95)[0]) == pytest.approx(oracle.population_interval().width, rel=1e-4)
 
 
-class Silent(Sanitizer):
+class Silent:
     """No noise at all: the methods then give their non-private estimates."""
 
     def quantile(self, ordered, q):
@@ -404,7 +403,7 @@ def test_asymmetric_censoring_is_not_biased():
     z = np.random.default_rng(7).normal(0.7, 2.0, (1, 20_000))
     for name in ("4S", "4SDD", "6S", "6SDD"):
         for inference in ("ml", "bayes"):
-            method = CensoredLikelihood(
+            method = Censored(
                 counts=name.startswith("6"), double_down=name.endswith("DD"), inference=inference, m=1
             )
             found = method.sanitized(Ordered.of(z), Silent(), (-50.0, 50.0), (0.05, 0.15))
@@ -562,9 +561,9 @@ def test_published_methods_with_a_better_placement(columns):
         assert abs(result.estimate - 0.5) < 2  # quantiles over (−20, 20) often miss by more
         assert method.parameters()["placement"] == "moments"
     with pytest.raises(InvalidParameter):
-        CensoredLikelihood(placement="guess")
+        Censored(placement="guess")
     with pytest.raises(InvalidParameter):
-        CensoredLikelihood(placement="moments", as_published=True)
+        Censored(placement="moments", as_published=True)
 
 
 def test_published_forms_are_simulated_and_promise_nothing(columns):

@@ -41,7 +41,7 @@ NO_RESULTS = {
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
     "parts of a result": (
         "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange "
-        "NotePart CrossTable Finding Cells View "
+        "NotePart CrossTable Finding Cells View TestDesign "
         "ProfiledNumber Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
         "BundledLedger Decision Term Coefficient Design"
     ),

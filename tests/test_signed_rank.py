@@ -18,7 +18,6 @@ from discreet.inference.ranks import (
     PairedDifferences,
     PairedScores,
     lean_error,
-    scores_of,
 )
 from discreet.mechanisms import Gaussian, Geometric, Laplace
 from discreet.questions.signed_rank import PairedBalance, SignedRankQuestion
@@ -269,14 +268,14 @@ def test_an_interval_without_sampling_holds_the_share_of_the_rows(method):
     truth = PairedDifferences(exact[0] - exact[1], exact.sum(), False, noise, statistic.how).share
     for seed in range(100):
         noisy = exact + noise.sample(2, rng=rng)
-        found = PairedDifferences(noisy[0] - noisy[1], noisy.sum(), False, noise, scores_of(method, public=False))
+        found = PairedDifferences(noisy[0] - noisy[1], noisy.sum(), False, noise, PairedScores(method == "signs"))
         low, high = found.interval(0.9, MonteCarlo(n_resamples=299, rng=seed), sampled=False)
         hits += low <= truth <= high
     assert 0.8 <= hits / 100 <= 0.99  # seeded; 90 % expected, with a standard deviation of 3 %
 
 
 def paired(balance, rows, noise, method="signs", *, public=False):
-    return PairedDifferences(float(balance), float(rows), public, noise, scores_of(method, public=public))
+    return PairedDifferences(float(balance), float(rows), public, noise, PairedScores(method == "signs", public))
 
 
 @pytest.mark.parametrize("sampled", [False, True])

@@ -36,9 +36,9 @@ from discreet.papers.liu2023_simulation import (
 from discreet.papers.study import Part, Row, Study, grid
 from discreet.questions.comparison.methods import Spending, placed
 from discreet.questions.comparison.paper import (
-    CensoredLikelihood,
+    Censored,
     Ordered,
-    SimulatedSanitizer,
+    Sanitizer,
     combined,
     simulated_quantiles,
 )
@@ -258,7 +258,7 @@ def _estimates(
     shared, raw, sorts = reading
     alpha, beta, p, width = 0.05, 0.15, ordered.count, bounds[1] - bounds[0]
     spending = Spending(guarantee, rng).split([1.0] * ((6 if counts else 4) * M))[0]
-    sanitizer = SimulatedSanitizer.of(spending, (-width, width), M, as_published=True)
+    sanitizer = Sanitizer(spending, (-width, width), M, as_published=True)
     low, high = (sanitizer.quantile(ordered.values, q) for q in (alpha, 1 - beta))
     if shared:
         low, high = (np.repeat(end[:, :1], M, axis=1) for end in (low, high))
@@ -395,7 +395,7 @@ def _placement_cells(quick: bool) -> list[dict[str, Any]]:
 
 
 def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
-    law, censor, method = LAWS[parameters["law"]], (0.1, 0.1), CensoredLikelihood(double_down=True)
+    law, censor, method = LAWS[parameters["law"]], (0.1, 0.1), Censored(double_down=True)
     width = law.bounds[1] - law.bounds[0]
     bounds = (-width, width)
     for budget in EPSILONS[:4]:
@@ -404,7 +404,7 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
         for sample, rng in blocks(parameters, seed):
             true = np.quantile(sample.differences, [censor[0], 1 - censor[1]], axis=1)
             spending = Spending(PureDP(budget), rng)
-            quantiles = SimulatedSanitizer.of(spending.split([1.0] * 4)[0], bounds, 1, as_published=False)
+            quantiles = Sanitizer(spending.split([1.0] * 4)[0], bounds, 1, as_published=False)
             ends = [quantiles.quantile(sample.ordered.values, q)[:, 0] for q in (censor[0], 1 - censor[1])]
             ratios["quantile"].append(_reach(ends, true))
             found["quantile"].append(method.contrasts(sample.ordered, spending, bounds, censor))

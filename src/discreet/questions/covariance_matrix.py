@@ -63,9 +63,8 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
 __all__ = [
-    "CovarianceMoments", "CovariancesRelease", "MeansAndCovariances", "MeansAndCovariancesRelease",
-    "correlation_range", "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion", "CovarianceMatrixRelease",
-    "CovariancesReading",
+    "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion", "CovarianceMoments", "CovariancesRelease",
+    "MeansAndCovariances", "correlation_range",
 ]  # fmt: skip
 
 
@@ -73,6 +72,7 @@ __all__ = [
 
 
 Array = NDArray[np.float64]
+Entry = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,172 +159,107 @@ class CovarianceMoments(BernsteinMoments):
             found.append(moves * float(self.widths[j] * self.widths[k]))
         return tuple(max(found, key=lambda moves: float(moves @ moves)).tolist())
 
+    # ---- what a release of them is read as ---------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class CovariancesRelease(Release):
-    """Noisy totals in tensor parts, and the means, covariances and correlations that follow from them."""
-
-    @property
-    def _of(self) -> CovarianceMoments:
-        return cast(CovarianceMoments, self.statistic)
-
-    @property
-    def _dimension(self) -> int:
-        return len(self._of.bounds)
-
-    def _marginal(self, *columns: int, sampled: bool = True) -> dict[str, Any]:
-        """Totals of some of the columns, with the distribution of their noise."""
-        law, multiplied = self.mechanism.law(0.0), self._of.multiplied
-        factors = np.array([float(weight) for weight in multiplied])
-        totals, added = marginal(np.asarray(self.value, dtype=float) / factors, self._of.shape, columns)
-        own = rows_per_unit(self.sensitivity, multiplied)
-        return {
-            "totals": totals,
-            "noise": marginal(float(np.max(law.variance)) / factors**2, self._of.shape, columns)[0],
-            "kurtosis": excess_kurtosis(law) / added,
-            "size": self.public.get("n"),
-            "rows_per_unit": own if sampled else 1 - (self.sampled or 1.0),
-        }
-
-    def column(self, j: int, *, sampled: bool = True) -> PartMoments:
-        """Moments of one column between its bounds; without sampling, of the data alone."""
-        return PartMoments(**self._marginal(j, sampled=sampled))
-
-    def pair(self, j: int, k: int, *, sampled: bool = True) -> PairMoments:
-        """Joint moments of two columns between their bounds, the first of which comes first in the release."""
-        first, second = sorted((j, k))
-        shape = (self._of.shape[first], self._of.shape[second])
-        return PairMoments(**self._marginal(first, second, sampled=sampled), shape=shape)
-
-    @property
-    def count(self) -> float:
+    def rows_of(self, released: CovariancesRelease) -> float:
         """The number of rows, which is public or noisy."""
-        return float(self.column(0).parts.sum())
+        return float(released.column(0).parts.sum())
 
-    @property
-    def means(self) -> Array:
+    def means_of(self, released: CovariancesRelease) -> Array:
         """Means of the columns, inside their bounds."""
-        lows = np.array([low for low, _ in self._of.bounds])
-        return np.asarray(lows + self._of.widths * [float(self.column(j).mean) for j in range(self._dimension)])
+        lows = np.array([low for low, _ in self.bounds])
+        return np.asarray(lows + self.widths * [float(released.column(j).mean) for j in range(len(self.bounds))])
 
-    def _entry(self, j: int, k: int) -> float:
-        own = self.column(j).variance if j == k else self.pair(j, k).covariance
-        return float(own * self._of.widths[j] * self._of.widths[k])
+    def matrix_of(self, released: CovariancesRelease) -> Array:
+        """The covariance matrix (divisor n)."""
+        count = len(self.bounds)
+        return as_matrix(np.array([self._entry(released, j, k) for j, k in pairs(count)]), count)
 
-    @property
-    def matrix(self) -> Array:
-        """The covariance matrix (divisor n); it need not be positive semidefinite."""
-        return as_matrix(np.array([self._entry(j, k) for j, k in pairs(self._dimension)]), self._dimension)
+    def _entry(self, released: CovariancesRelease, j: int, k: int) -> float:
+        own = released.column(j).variance if j == k else released.pair(j, k).covariance
+        return float(own * self.widths[j] * self.widths[k])
 
-    @property
-    def estimate(self) -> Array:
-        """The covariance matrix."""
-        return self.matrix
-
-    @property
-    def correlation(self) -> Array:
+    def correlation_of(self, released: CovariancesRelease) -> Array:
         """Correlations, within ±1; NaN where noise leaves a column no variance."""
-        found = [1.0 if j == k else float(self.pair(j, k).correlation) for j, k in pairs(self._dimension)]
-        return as_matrix(np.array(found), self._dimension)
+        count = len(self.bounds)
+        found = [1.0 if j == k else float(released.pair(j, k).correlation) for j, k in pairs(count)]
+        return as_matrix(np.array(found), count)
 
-    def _interval(self, level: float, j: int, k: int, *, sampled: bool) -> Interval:
+    def noise_interval_of(self, released: CovariancesRelease, level: float) -> Interval:
+        """Intervals for the entries of the data's covariance matrix, each at ``level``."""
+        return self._all(released, level, sampled=False)
+
+    def population_interval_of(
+        self, released: CovariancesRelease, level: float, entry: Entry | None, kurtosis: float | None
+    ) -> Interval:
+        """For any population: covariances have measured fourth moments, and so have variances of up to two columns."""
+        released.require_sample()
+        if entry is None:
+            return self._all(released, level, sampled=True)
+        return self._interval(released, level, *entry, sampled=True)
+
+    def _interval(self, released: CovariancesRelease, level: float, j: int, k: int, *, sampled: bool) -> Interval:
         if j == k:
-            found = self.column(j, sampled=sampled).variance_interval(level)
+            found = released.column(j, sampled=sampled).variance_interval(level)
         else:
-            found = self.pair(j, k, sampled=sampled).covariance_interval(level)
-        scale = float(self._of.widths[j] * self._of.widths[k])
+            found = released.pair(j, k, sampled=sampled).covariance_interval(level)
+        scale = float(self.widths[j] * self.widths[k])
         return Interval(scale * float(found.low), scale * float(found.high), level)
 
-    def _all(self, level: float, one: Callable[[int, int], Interval]) -> Interval:
-        found = np.array([tuple(one(j, k)) for j, k in pairs(self._dimension)])
-        low, high = (as_matrix(ends, self._dimension) for ends in found.T)
+    def _all(self, released: CovariancesRelease, level: float, *, sampled: bool) -> Interval:
+        count = len(self.bounds)
+        found = np.array([tuple(self._interval(released, level, j, k, sampled=sampled)) for j, k in pairs(count)])
+        low, high = (as_matrix(ends, count) for ends in found.T)
         return Interval(low, high, level)
 
-    def noise_interval(self, level: float = 0.95) -> Interval:
-        """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only."""
-        checked = requirements.level(level)
-        return self._all(checked, lambda j, k: self._interval(checked, j, k, sampled=False))
-
-    def population_interval(self, level: float = 0.95, *, j: int | None = None, k: int | None = None) -> Interval:
-        """Interval for the population's variance of column j, or its covariance with column k; else for all entries.
-
-        Noise and sampling together, for any population on the bounds: covariances have measured fourth moments, and so
-        have variances of up to two columns.
-        """
-        checked = requirements.level(level)
-        self.require_sample()
-        if j is None:
-            return self._all(checked, lambda a, b: self._interval(checked, a, b, sampled=True))
-        self._check(j, j if k is None else k)
-        return self._interval(checked, j, j if k is None else k, sampled=True)
-
-    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
-        """Interval for the population's correlation of two columns: noise and sampling together."""
-        self._check(j, k)
-        self.require_sample()
-        if j == k:
-            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
-        low, high = self.pair(j, k).correlation_interval(requirements.level(level))
+    def correlation_interval_of(self, released: CovariancesRelease, level: float, entry: Entry) -> Interval:
+        """Noise and sampling together."""
+        released.require_sample()
+        low, high = released.pair(*entry).correlation_interval(level)
         return Interval(float(low), float(high), level)
 
-    def correlation_pvalue(self, *, j: int, k: int) -> float:
-        """Of the hypothesis that two columns are uncorrelated in the population: noise and sampling together."""
-        self._check(j, k)
-        self.require_sample()
-        if j == k:
-            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
-        return self.pair(j, k).correlation_pvalue()
-
-    def _check(self, *columns: int) -> None:
-        if any(not 0 <= one < self._dimension for one in columns):
-            raise InvalidParameter("j, k", columns, f"must be below {self._dimension}", "Check the columns.")
-
-    def facts(self) -> Facts:
-        """The facts to show."""
-        return [
-            ("means", number(self.means)),
-            *entry_facts(self.readings()),
-            ("rows", number(round(self.count))),
-            *self.protection_facts(),
-        ]
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+    def readings_of(self, released: CovariancesRelease, columns: Sequence[str]) -> list[Reading]:
         """The entries of the covariance matrix, then the correlations, each with both intervals."""
-        entries = pairs(self._dimension)
+        entries = pairs(len(self.bounds))
         covariances = [
-            self._reading(columns, (j, k), "covariance", self._entry(j, k), partial(self._interval, 0.95, j, k))
+            self._reading(
+                released, columns, (j, k), "covariance", self._entry(released, j, k),
+                partial(self._interval, released, 0.95, j, k),
+            )
             for j, k in entries
-        ]
+        ]  # fmt: skip
         correlations = [
             self._reading(
-                columns, (j, k), "correlation", float(self.pair(j, k).correlation), partial(self._related, j, k)
+                released, columns, (j, k), "correlation", float(released.pair(j, k).correlation),
+                partial(self._related, released, j, k),
             )
             for j, k in entries
             if j != k
-        ]
+        ]  # fmt: skip
         return [*covariances, *correlations]
 
-    def _related(self, j: int, k: int, *, sampled: bool) -> Interval:
-        low, high = self.pair(j, k, sampled=sampled).correlation_interval()
+    def _related(self, released: CovariancesRelease, j: int, k: int, *, sampled: bool) -> Interval:
+        low, high = released.pair(j, k, sampled=sampled).correlation_interval()
         return Interval(float(low), float(high), 0.95)
 
     def _reading(
         self,
+        released: CovariancesRelease,
         columns: Sequence[str],
-        entry: tuple[int, int],
+        entry: Entry,
         measure: str,
         value: float,
         interval: Callable[..., Interval],
     ) -> Reading:
-        label, tested = pair_name(columns, *entry), measure == "correlation" and self.sampled is not None
+        label, tested = pair_name(columns, *entry), measure == "correlation" and released.sampled is not None
         return Reading(
             label if measure == "covariance" else f"{label}, correlation",
             value,
             interval(sampled=False),
-            None if self.sampled is None else interval(sampled=True),
+            None if released.sampled is None else interval(sampled=True),
             labels={"column": name_of(columns, entry[0]), "with": name_of(columns, entry[1])},
             measure=measure,
-            pvalue=self.correlation_pvalue(j=entry[0], k=entry[1]) if tested else None,
+            pvalue=released.correlation_pvalue(j=entry[0], k=entry[1]) if tested else None,
         )
 
 
@@ -396,7 +331,7 @@ class MeansAndCovariances(Statistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        return MeansAndCovariancesRelease
+        return CovariancesRelease
 
     def parameters(self) -> dict[str, Any]:
         return {"bounds": [list(pair) for pair in self.bounds], "counted": self.counted}
@@ -450,130 +385,102 @@ class MeansAndCovariances(Statistic):
         value = self.of_sums(len(columns[0]), totals, products)
         return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)
 
+    # ---- what a release of them is read as ---------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class MeansAndCovariancesRelease(Release):
-    """Noisy totals, and the means, covariances and correlations that follow from them."""
-
-    @property
-    def _of(self) -> MeansAndCovariances:
-        return cast(MeansAndCovariances, self.statistic)
-
-    def _shares(self) -> tuple[Array, Array]:
+    def _shares(self, released: CovariancesRelease) -> tuple[Array, Array]:
         """Means of z and of its products, in the order of `pairs`."""
-        d, totals = self._of.dimension, np.asarray(self.value, dtype=float)
-        shares = totals[: d + len(pairs(d))] / max(self.count, 1.0)
+        d, totals = self.dimension, np.asarray(released.value, dtype=float)
+        shares = totals[: d + len(pairs(d))] / max(self.rows_of(released), 1.0)
         return shares[:d], np.concatenate([(shares[d : 2 * d] + 1) / 2, shares[2 * d :]])
 
     def _halves(self) -> Array:
-        return np.array([float(half) for half in self._of.halves])
+        return np.array([float(half) for half in self.halves])
 
-    @property
-    def count(self) -> float:
+    def rows_of(self, released: CovariancesRelease) -> float:
         """The number of rows, which is public or noisy."""
-        return float(np.asarray(self.value)[-1]) if self._of.counted else float(self.public["n"])
+        return float(np.asarray(released.value)[-1]) if self.counted else float(released.public["n"])
 
-    @property
-    def _rows_per_unit(self) -> float:
-        sides = self.protection.neighbours.sides
-        return max(self.sensitivity.require_linf() / sides, 1.0)
-
-    @property
-    def means(self) -> Array:
+    def means_of(self, released: CovariancesRelease) -> Array:
         """Means of the columns, inside their bounds."""
-        middles = np.array([float(middle) for middle in self._of.middles])
-        return np.asarray(middles + self._halves() * np.clip(self._shares()[0], -1, 1))
+        middles = np.array([float(middle) for middle in self.middles])
+        return np.asarray(middles + self._halves() * np.clip(self._shares(released)[0], -1, 1))
 
-    @property
-    def matrix(self) -> Array:
+    def matrix_of(self, released: CovariancesRelease) -> Array:
         """The covariance matrix (divisor n) as it follows from the totals; it need not be positive semidefinite."""
-        position, products = self._shares()
-        shape = as_matrix(products, self._of.dimension) - np.outer(position, position)
+        position, products = self._shares(released)
+        shape = as_matrix(products, self.dimension) - np.outer(position, position)
         return np.asarray(shape * np.outer(self._halves(), self._halves()))
 
-    @property
-    def correlation(self) -> Array:
-        """Correlations of the matrix, clamped to [−1, 1]; NaN where a variance is not positive."""
-        matrix = self.matrix
-        spread = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), np.nan))
-        correlation = np.clip(matrix / np.outer(spread, spread), -1, 1)
-        np.fill_diagonal(correlation, 1.0)
-        return np.asarray(correlation)
+    def correlation_of(self, released: CovariancesRelease) -> Array:
+        """Correlations of the matrix."""
+        return _correlations(self.matrix_of(released))
 
-    def noise_interval(self, level: float = 0.95) -> Interval:
+    def noise_interval_of(self, released: CovariancesRelease, level: float) -> Interval:
         """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only.
 
         An entry is read from at most four totals. Their intervals cover together (Bonferroni), and interval arithmetic
         gives what they leave open.
         """
-        checked = requirements.level(level)
-        each = 1 - (1 - checked) / (3 + self._of.counted)
-        low, high = self.mechanism.noise_interval(np.asarray(self.value, dtype=float), each)
+        each = 1 - (1 - level) / (3 + self.counted)
+        low, high = released.mechanism.noise_interval(np.asarray(released.value, dtype=float), each)
         ends = np.array([low, high])
-        d, halves = self._of.dimension, self._halves()
-        found = np.array([self._entry(ends, j, k, position) for position, (j, k) in enumerate(pairs(d))])
+        d, halves = self.dimension, self._halves()
+        found = np.array(
+            [
+                self._entry(self._row_ends(released, ends), ends, j, k, position)
+                for position, (j, k) in enumerate(pairs(d))
+            ]
+        )
         scale = np.array([halves[j] * halves[k] for j, k in pairs(d)])
-        return Interval(as_matrix(found[:, 0] * scale, d), as_matrix(found[:, 1] * scale, d), checked)
+        return Interval(as_matrix(found[:, 0] * scale, d), as_matrix(found[:, 1] * scale, d), level)
 
-    def _entry(self, ends: Array, j: int, k: int, position: int) -> tuple[float, float]:
+    def _row_ends(self, released: CovariancesRelease, ends: Array) -> list[float]:
+        """The ends of the number of rows, or the number where it is public."""
+        return [max(float(end), 1.0) for end in (ends[:, -1] if self.counted else [self.rows_of(released)])]
+
+    def _entry(self, rows: Sequence[float], ends: Array, j: int, k: int, position: int) -> tuple[float, float]:
         """Range of s/n − (a/n)(b/n) over the totals' intervals, within what the bounds allow."""
-        rows = [max(float(end), 1.0) for end in ends[:, -1]] if self._of.counted else [max(self.count, 1.0)]
         shares = [np.clip([end / count for end in ends[:, place] for count in rows], -1, 1) for place in (j, k)]
         if j == k:
             squares = [float(x) ** 2 for x in shares[0]]
             crosses = [0.0 if min(shares[0]) <= 0 <= max(shares[0]) else min(squares), max(squares)]
         else:
             crosses = [float(a) * float(b) for a, b in product(*shares)]
-        own = np.clip([end / count for end in ends[:, self._of.dimension + position] for count in rows], -1, 1)
+        own = np.clip([end / count for end in ends[:, self.dimension + position] for count in rows], -1, 1)
         own, least = ((own + 1) / 2, 0.0) if j == k else (own, -1.0)
         return max(float(min(own)) - max(crosses), least), min(float(max(own)) - min(crosses), 1.0)
 
-    def population_interval(self, level: float = 0.95) -> Interval:
+    def population_interval_of(
+        self, released: CovariancesRelease, level: float, entry: Entry | None, kurtosis: float | None
+    ) -> Interval:
         """Intervals for the entries of the population's covariance matrix, for any population on the bounds.
 
         The noise and the sampling error each get half of 1 − level. No fourth moments were measured, so they are the
         worst that the bounds and the variances allow.
         """
-        self.require_sample()
-        share = (1 + requirements.level(level)) / 2
-        data = self.noise_interval(share)
+        released.require_sample()
+        share = (1 + level) / 2
+        data = self.noise_interval_of(released, share)
         score = float(scipy.special.ndtri((1 + share) / 2))
-        missed = combined_error(self.mechanism, [1.0], share) if self._of.counted else 0.0
+        missed = combined_error(released.mechanism, [1.0], share) if self.counted else 0.0
+        rows = max(released.sensitivity.require_linf() / released.neighbours.sides, 1.0)
         # A unit's rows may be alike: by Cauchy and Schwarz they count as one, and as few as so many are left.
-        fewest = max((self.count - missed) / self._rows_per_unit, 2.0)
+        fewest = max((self.rows_of(released) - missed) / rows, 2.0)
         widths = 2 * self._halves()
         fourths = [_fourth(float(v), w, score, fewest) for v, w in zip(np.diag(data.high), widths, strict=True)]
         reach = score * np.sqrt(np.sqrt(np.outer(fourths, fourths)) / fewest)
         largest = np.outer(widths, widths) / 4
         least = np.where(np.eye(len(widths), dtype=bool), 0.0, -largest)
-        return Interval(np.maximum(data.low - reach, least), np.minimum(data.high + reach, largest), level)
+        low, high = np.maximum(data.low - reach, least), np.minimum(data.high + reach, largest)
+        return Interval(low, high, level) if entry is None else Interval(low[entry], high[entry], level)
 
-    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
-        """Interval for the population's correlation of two columns, for any population on the bounds.
+    def correlation_interval_of(self, released: CovariancesRelease, level: float, entry: Entry) -> Interval:
+        """The two variances and the covariance hold together at ``level`` (Bonferroni)."""
+        return _correlation_interval(self, released, level, entry)
 
-        The two variances and the covariance hold together at ``level`` (Bonferroni); the interval is the range of the
-        correlation over them.
-        """
-        if j == k:
-            raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
-        if any(not 0 <= one < self._of.dimension for one in (j, k)):
-            raise InvalidParameter("j, k", (j, k), f"must be below {self._of.dimension}", "Check the columns.")
-        low, high = (np.asarray(end) for end in self.population_interval((2 + requirements.level(level)) / 3))
-        first, second, both = (Interval(low[pair], high[pair], level) for pair in ((j, j), (k, k), (j, k)))
-        return correlation_range(first, second, both)
-
-    def facts(self) -> Facts:
-        """The facts to show."""
-        return [
-            ("means", number(self.means)),
-            *entry_facts(self.readings()),
-            ("rows", number(round(self.count))),
-            *self.protection_facts(),
-        ]
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+    def readings_of(self, released: CovariancesRelease, columns: Sequence[str]) -> list[Reading]:
         """The entries of the covariance matrix, with their noise intervals."""
-        matrix, interval = self.matrix, self.noise_interval()
+        matrix, interval = self.matrix_of(released), self.noise_interval_of(released, 0.95)
         low, high = np.asarray(interval.low), np.asarray(interval.high)
         return [
             Reading(
@@ -672,7 +579,7 @@ class CovarianceMatrix(PublicSizeStatistic):
 
     @classmethod
     def release_type(cls) -> type[Release]:
-        return CovarianceMatrixRelease
+        return CovariancesRelease
 
     def parameters(self) -> dict[str, Any]:
         return {"bounds": [list(pair) for pair in self.bounds], "n": self.n, "grid": self.grid}
@@ -730,6 +637,76 @@ class CovarianceMatrix(PublicSizeStatistic):
             ]
         )
 
+    # ---- what a release of it is read as -----------------------------------------------------------------------------
+
+    def rows_of(self, released: CovariancesRelease) -> float:
+        """The public number of rows."""
+        return float(self.require_n(None))
+
+    def matrix_of(self, released: CovariancesRelease) -> Array:
+        """The released matrix as it stands."""
+        value = np.asarray(released.value, dtype=float)
+        return value if value.ndim == 2 else as_matrix(value, self.dimension)
+
+    def correlation_of(self, released: CovariancesRelease) -> Array:
+        """Correlations of the matrix."""
+        return _correlations(self.matrix_of(released))
+
+    def noise_interval_of(self, released: CovariancesRelease, level: float) -> Interval:
+        """Intervals for the variances and covariances that were protected."""
+        return Release.noise_interval(released, level)
+
+    def population_interval_of(
+        self, released: CovariancesRelease, level: float, entry: Entry | None, kurtosis: float | None
+    ) -> Interval:
+        """By the distribution of a sample variance or covariance of independent rows, and the noise."""
+        if entry is None:
+            every = [self.population_interval_of(released, level, one, kurtosis) for one in pairs(self.dimension)]
+            low, high = (as_matrix(ends, self.dimension) for ends in np.array([tuple(one) for one in every]).T)
+            return Interval(low, high, level)
+        j, k = entry
+        place = pairs(self.dimension).index((min(entry), max(entry)))
+        value, mechanism = measured_coordinate(released.mechanism, released.measured, place)
+        model = self._variance_model(j, kurtosis) if j == k else self._covariance_model(released, j, k)
+        return NoiseAware().interval(ReleaseLaw(model=model, mechanism=mechanism), value, level)
+
+    def _variance_model(self, j: int, kurtosis: float | None = None) -> GammaVariance:
+        low, high = self.bounds[j]
+        largest = float(np.asarray(self.domain()[1])[j])
+        return GammaVariance(n=self.require_n(None), width=high - low, largest=largest, kurtosis=kurtosis)
+
+    def _covariance_model(self, released: CovariancesRelease, j: int, k: int) -> NormalCovariance:
+        """Fourth moments are the worst that the bounds and the upper ends of the released variances allow."""
+        largest = float(np.asarray(self.domain()[1])[pairs(self.dimension).index((min(j, k), max(j, k)))])
+        spreads = [float(self.population_interval_of(released, 0.99, (column, column), None).high) for column in (j, k)]
+        widths = [high - low for low, high in (self.bounds[column] for column in (j, k))]
+        fourths = [largest_fourth(spread, width) for spread, width in zip(spreads, widths, strict=True)]
+        return NormalCovariance(
+            n=self.require_n(None),
+            mixed=max(math.sqrt(math.prod(fourths)), 1e-12 * largest**2),
+            largest=largest,
+            reach=min(math.sqrt(math.prod(spreads)), largest),
+        )
+
+    def correlation_interval_of(self, released: CovariancesRelease, level: float, entry: Entry) -> Interval:
+        """The two variances and the covariance hold together at ``level`` (Bonferroni)."""
+        return _correlation_interval(self, released, level, entry)
+
+    def readings_of(self, released: CovariancesRelease, columns: Sequence[str]) -> list[Reading]:
+        """The released coordinates under the names of their columns."""
+        entries = list(pairs(self.dimension))
+        found = Release.readings(released)
+        if len(found) != len(entries):  # a repaired matrix holds every covariance twice
+            return found
+        return [
+            replace(
+                one,
+                label=pair_name(columns, j, k),
+                labels={"column": name_of(columns, j), "with": name_of(columns, k)},
+            )
+            for one, (j, k) in zip(found, entries, strict=True)
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class CorrelationMatrix(CovarianceMatrix):
@@ -747,110 +724,148 @@ class CorrelationMatrix(CovarianceMatrix):
             raise InvalidParameter("bounds", self.bounds, "needs at least two columns", "Add a column.")
 
 
-@dataclass(frozen=True)
-class CovarianceMatrixRelease(Release):
-    """A released covariance matrix.
+# ---- Release: what is read of covariances, whatever was protected
 
-    ``value`` is the vector of variances and covariances in the order of
-    `discreet.inference.moments.pairs`, or the matrix.
+
+@dataclass(frozen=True)
+class CovariancesRelease(Release):
+    """Noisy totals in tensor parts, totals of products, or a noisy matrix, and what follows from them.
+
+    Means follow from totals, covariances and correlations from all three. A matrix itself (`CovarianceMatrix`) is the
+    vector of variances and covariances in the order of `discreet.inference.moments.pairs`, or the whole.
     """
 
-    def _of(self) -> CovarianceMatrix:
-        return cast(CovarianceMatrix, self.statistic)
+    @property
+    def _of(self) -> Any:
+        return self.statistic
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
-        """The released matrix as it stands; it need not be positive semidefinite."""
-        value = np.asarray(self.value, dtype=float)
-        return value if value.ndim == 2 else as_matrix(value, self._of().dimension)
+    def _dimension(self) -> int:
+        return len(self._of.bounds)
+
+    def _marginal(self, *columns: int, sampled: bool = True) -> dict[str, Any]:
+        """Totals of some of the columns, with the distribution of their noise."""
+        law, multiplied = self.mechanism.law(0.0), self._of.multiplied
+        factors = np.array([float(weight) for weight in multiplied])
+        totals, added = marginal(np.asarray(self.value, dtype=float) / factors, self._of.shape, columns)
+        own = rows_per_unit(self.sensitivity, multiplied)
+        return {
+            "totals": totals,
+            "noise": marginal(float(np.max(law.variance)) / factors**2, self._of.shape, columns)[0],
+            "kurtosis": excess_kurtosis(law) / added,
+            "size": self.public.get("n"),
+            "rows_per_unit": own if sampled else 1 - (self.sampled or 1.0),
+        }
+
+    def column(self, j: int, *, sampled: bool = True) -> PartMoments:
+        """Moments of one column between its bounds; without sampling, of the data alone."""
+        return PartMoments(**self._marginal(j, sampled=sampled))
+
+    def pair(self, j: int, k: int, *, sampled: bool = True) -> PairMoments:
+        """Joint moments of two columns between their bounds, the first of which comes first in the release."""
+        first, second = sorted((j, k))
+        shape = (self._of.shape[first], self._of.shape[second])
+        return PairMoments(**self._marginal(first, second, sampled=sampled), shape=shape)
 
     @property
-    def correlation(self) -> NDArray[np.float64]:
-        """Correlations of the released matrix, clamped to [−1, 1]; NaN where a variance is not positive."""
-        matrix = self.matrix
-        spread = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), np.nan))
-        correlation = np.clip(matrix / np.outer(spread, spread), -1, 1)
-        np.fill_diagonal(correlation, 1.0)
-        return np.asarray(correlation)
+    def count(self) -> float:
+        """The number of rows, which is public or noisy."""
+        found: float = self._of.rows_of(self)
+        return found
 
-    def _index(self, j: int, k: int) -> int:
-        ordered = (min(j, k), max(j, k))
-        coordinates = pairs(self._of().dimension)
-        if ordered not in coordinates:
-            raise InvalidParameter("j, k", (j, k), f"must be below {self._of().dimension}", "Check the columns.")
-        return coordinates.index(ordered)
+    @property
+    def means(self) -> Array:
+        """Means of the columns, inside their bounds."""
+        found: Array = self._of.means_of(self)
+        return found
 
-    def _coordinate(self, index: int) -> tuple[float, Mechanism]:
-        return measured_coordinate(self.mechanism, self.measured, index)
+    @property
+    def matrix(self) -> Array:
+        """The covariance matrix; it need not be positive semidefinite."""
+        found: Array = self._of.matrix_of(self)
+        return found
 
-    def _variance_model(self, j: int, kurtosis: float | None = None) -> GammaVariance:
-        statistic = self._of()
-        low, high = statistic.bounds[j]
-        largest = float(np.asarray(statistic.domain()[1])[j])
-        return GammaVariance(n=statistic.require_n(None), width=high - low, largest=largest, kurtosis=kurtosis)
+    @property
+    def estimate(self) -> Array:
+        """The covariance matrix."""
+        return self.matrix
+
+    @property
+    def correlation(self) -> Array:
+        """Correlations, within ±1; NaN where a variance is not positive."""
+        found: Array = self._of.correlation_of(self)
+        return found
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only."""
+        found: Interval = self._of.noise_interval_of(self, requirements.level(level))
+        return found
 
     def population_interval(
         self, level: float = 0.95, *, j: int | None = None, k: int | None = None, kurtosis: float | None = None
     ) -> Interval:
-        """Interval for the population's variance of column j, or its covariance with column k; else for all entries."""
-        checked = requirements.level(level)
-        if j is None:
-            dimension = self._of().dimension
-            found = np.array([tuple(self.population_interval(level, j=a, k=b)) for a, b in pairs(dimension)])
-            low, high = (as_matrix(ends, dimension) for ends in found.T)
-            return Interval(low, high, checked)
-        other = j if k is None else k
-        value, mechanism = self._coordinate(self._index(j, other))
-        if j == other:
-            law = ReleaseLaw(model=self._variance_model(j, kurtosis), mechanism=mechanism)
-        else:
-            law = ReleaseLaw(model=self._covariance_model(j, other), mechanism=mechanism)
-        return NoiseAware().interval(law, value, checked)
+        """Interval for the population's variance of column j, or its covariance with column k; else for all entries.
 
-    def _covariance_model(self, j: int, k: int) -> NormalCovariance:
-        """Fourth moments are the worst that the bounds and the upper ends of the released variances allow."""
-        statistic = self._of()
-        largest = float(np.asarray(statistic.domain()[1])[self._index(j, k)])
-        spreads = [float(self.population_interval(0.99, j=column).high) for column in (j, k)]
-        widths = [high - low for low, high in (statistic.bounds[column] for column in (j, k))]
-        fourths = [largest_fourth(spread, width) for spread, width in zip(spreads, widths, strict=True)]
-        return NormalCovariance(
-            n=statistic.require_n(None),
-            mixed=max(math.sqrt(math.prod(fourths)), 1e-12 * largest**2),
-            largest=largest,
-            reach=min(math.sqrt(math.prod(spreads)), largest),
-        )
+        Noise and sampling together, for any population on the bounds.
+        """
+        entry = None if j is None else self._checked(j, j if k is None else k)
+        found: Interval = self._of.population_interval_of(self, requirements.level(level), entry, kurtosis)
+        return found
 
     def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
-        """Interval for the population's correlation of two columns, for any population on the bounds.
+        """Interval for the population's correlation of two columns, for any population on the bounds."""
+        entry = self._two(j, k)
+        found: Interval = self._of.correlation_interval_of(self, requirements.level(level), entry)
+        return found
 
-        The two variances and the covariance hold together at ``level`` (Bonferroni); the interval is the range of the
-        correlation over them.
-        """
+    def correlation_pvalue(self, *, j: int, k: int) -> float:
+        """Of the hypothesis that two columns are uncorrelated in the population: noise and sampling together."""
+        entry = self._two(j, k)
+        self.require_sample()
+        return self.pair(*entry).correlation_pvalue()
+
+    def _two(self, j: int, k: int) -> Entry:
+        entry = self._checked(j, k)
         if j == k:
             raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
-        each = (2 + requirements.level(level)) / 3
-        first, second, both = (self.population_interval(each, j=a, k=b) for a, b in ((j, j), (k, k), (j, k)))
-        return replace(correlation_range(first, second, both), level=level)
+        return entry
 
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """The released coordinates under the names of their columns."""
-        entries = list(pairs(self._of().dimension))
-        found = super().readings()
-        if len(found) != len(entries):  # a repaired matrix holds every covariance twice
-            return found
+    def _checked(self, j: int, k: int) -> Entry:
+        if any(not 0 <= one < self._dimension for one in (j, k)):
+            raise InvalidParameter("j, k", (j, k), f"must be below {self._dimension}", "Check the columns.")
+        return j, k
+
+    def facts(self) -> Facts:
+        """The facts to show."""
+        if isinstance(self.statistic, CovarianceMatrix):
+            return super().facts()
         return [
-            replace(
-                one,
-                label=pair_name(columns, j, k),
-                labels={"column": name_of(columns, j), "with": name_of(columns, k)},
-            )
-            for one, (j, k) in zip(found, entries, strict=True)
+            ("means", number(self.means)),
+            *entry_facts(self.readings()),
+            ("rows", number(round(self.count))),
+            *self.protection_facts(),
         ]
 
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The entries of the covariance matrix with their intervals, and the correlations where they are measured."""
+        found: list[Reading] = self._of.readings_of(self, columns)
+        return found
 
-CovariancesReading = CovariancesRelease | MeansAndCovariancesRelease
-"""The measurements that covariances are read from: totals in parts, or, for many columns, totals of products."""
+
+def _correlations(matrix: Array) -> Array:
+    """Correlations of a matrix, clamped to [−1, 1]; NaN where a variance is not positive."""
+    spread = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), np.nan))
+    correlation = np.clip(matrix / np.outer(spread, spread), -1, 1)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation)
+
+
+def _correlation_interval(of: Any, released: CovariancesRelease, level: float, entry: Entry) -> Interval:
+    """The range of a correlation over intervals of two variances and their covariance, which cover together."""
+    j, k = entry
+    ends = [of.population_interval_of(released, (2 + level) / 3, one, None) for one in ((j, j), (k, k), (j, k))]
+    return replace(correlation_range(*ends), level=level)
+
 
 _WORTH_MOMENTS = 0.8
 """Totals of products are taken where they have so much of the noise of parts: parts measure fourth moments too, which
@@ -858,7 +873,7 @@ make narrower intervals for the population."""
 
 
 @dataclass(frozen=True)
-class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesReading]):
+class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesRelease]):
     """Covariance matrix of several columns, with their means and correlations.
 
     Guarantee

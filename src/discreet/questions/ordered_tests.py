@@ -7,8 +7,7 @@ distribution.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -86,9 +85,38 @@ class _BinnedTable(MeasuredQuestion[TableRelease]):
 
 
 @dataclass(frozen=True)
-class _OrderedTest(TableTest):
-    """A test of a column whose labels have an order, or of a number in bins, between groups."""
+class RankTestQuestion(TableTest):
+    """Test whether groups differ in the ranks of a column: Mann and Whitney for two, Kruskal and Wallis for more.
 
+    Guarantee
+    ---------
+    That of the table of groups by bins; the test reads nothing but the release.
+    Proof: ``docs/proofs/tests.md``.
+
+    Parameters
+    ----------
+    column
+        A number, or a column whose labels are declared in their order.
+    by
+        The groups.
+    edges, bins
+        Public edges of the bins of a number, or how many of one width. Bins of about equal size detect most.
+    expected_rows
+        Serves plans only.
+
+    Examples
+    --------
+    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> schema = Schema(columns={"arm": Categories(["old", "new"]), "pay": Bounds(0, 200, grid=1)})
+    >>> question = RankTestQuestion(schema, "pay", "arm", epsilon=1.0, edges=[0, 20, 50, 200])
+    >>> question.table.measurement.statistic.shape, question.df
+    ((2, 3), 1)
+    """
+
+    topic: ClassVar[str] = "Tests and comparisons"
+    answers: ClassVar[str] = "Do groups differ in the ranks of a number? For skewed numbers and outliers."
+    ask: ClassVar[str] = "rank_test"
+    meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
     forms: ClassVar[Mapping[str, Form]] = {
         "column": COLUMN, "by": COLUMN, "edges": EDGES, "bins": WHOLE, "expected_rows": WHOLE,
     }  # fmt: skip
@@ -151,13 +179,8 @@ class _OrderedTest(TableTest):
     def df(self) -> int:
         return self._shape[0] - 1
 
-    @property
-    @abstractmethod
-    def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
-        """The test of a released table."""
-
     def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
-        return self._test(table, null)
+        return ranks.rank_test(table, null)
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned, (groups, labels) = self.table.plan(ledger), self._shape
@@ -172,46 +195,7 @@ class _OrderedTest(TableTest):
 
 
 @dataclass(frozen=True)
-class RankTestQuestion(_OrderedTest):
-    """Test whether groups differ in the ranks of a column: Mann and Whitney for two, Kruskal and Wallis for more.
-
-    Guarantee
-    ---------
-    That of the table of groups by bins; the test reads nothing but the release.
-    Proof: ``docs/proofs/tests.md``.
-
-    Parameters
-    ----------
-    column
-        A number, or a column whose labels are declared in their order.
-    by
-        The groups.
-    edges, bins
-        Public edges of the bins of a number, or how many of one width. Bins of about equal size detect most.
-    expected_rows
-        Serves plans only.
-
-    Examples
-    --------
-    >>> from discreet import Bounds, Categories, PureDP, Schema
-    >>> schema = Schema(columns={"arm": Categories(["old", "new"]), "pay": Bounds(0, 200, grid=1)})
-    >>> question = RankTestQuestion(schema, "pay", "arm", epsilon=1.0, edges=[0, 20, 50, 200])
-    >>> question.table.measurement.statistic.shape, question.df
-    ((2, 3), 1)
-    """
-
-    topic: ClassVar[str] = "Tests and comparisons"
-    answers: ClassVar[str] = "Do groups differ in the ranks of a number? For skewed numbers and outliers."
-    ask: ClassVar[str] = "rank_test"
-    meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
-
-    @property
-    def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
-        return ranks.rank_test
-
-
-@dataclass(frozen=True)
-class KolmogorovSmirnovQuestion(_OrderedTest):
+class KolmogorovSmirnovQuestion(RankTestQuestion):
     """Test whether a column is distributed alike in all groups, by the largest distance of distributions.
 
     Guarantee and parameters are those of `RankTestQuestion`.
@@ -222,9 +206,8 @@ class KolmogorovSmirnovQuestion(_OrderedTest):
     ask: ClassVar[str] = "kolmogorov_smirnov"
     meaning: ClassVar[str] = "Whether {subject} is distributed alike in all groups."
 
-    @property
-    def _test(self) -> Callable[[TableRelease, MonteCarlo], ChiSquareResult]:
-        return ranks.kolmogorov_smirnov
+    def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
+        return ranks.kolmogorov_smirnov(table, null)
 
 
 @dataclass(frozen=True)

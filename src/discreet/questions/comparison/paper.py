@@ -7,10 +7,11 @@ inside the sanitized interval only (the "doubling-down" form), centred in its mi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, cast
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,7 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.questions.comparison.methods import Arms, Direct, Finding, Method, Setting, Spending, placed, within
 
 __all__ = [
-    "CensoredLikelihood", "ExactSanitizer", "Naive", "Ordered", "Original", "PaperMethod", "PlacedSanitizer",
-    "Sanitizer", "SimulatedSanitizer", "TwoStatistics", "WinsorizedOrTrimmed", "simulated_quantiles",
+    "Censored", "Ordered", "Original", "PaperMethod", "Sanitizer", "TwoStatistics", "simulated_quantiles",
 ]  # fmt: skip
 
 
@@ -75,37 +75,50 @@ def _running(values: Array) -> Array:
     return sums
 
 
-class Sanitizer(ABC):
-    """The protection of one statistic, m times over, by one share of the budget."""
-
-    @abstractmethod
-    def quantile(self, ordered: Array, q: float) -> Array:
-        """Private quantiles of the sorted rows."""
-
-    @abstractmethod
-    def add(self, values: Array, sensitivity: Any) -> Array:
-        """Values plus noise for a given (public) sensitivity, element by element."""
-
-
 @dataclass(frozen=True)
-class ExactSanitizer(Sanitizer):
-    """Exact draws for a single experiment; every share buys one statistic.
+class Sanitizer:
+    """The protection of one statistic, m times over, by one share of the budget.
+
+    Draws are exact for a single experiment, and of floats, for many experiments at once, where the spending simulates.
 
     Attributes
     ----------
     spending
-        One share.
+        One share, which buys one statistic.
     bounds
         Public bounds of a partition value.
     m
         Number of sanitizations.
+    as_published
+        In simulations: the quantile leaves the end intervals out (liu2023, errata E3), and spends twice what it claims
+        (E2).
+    placed
+        Both ends of an interval that was placed before, by other means, one row per experiment.
     """
 
     spending: Spending
     bounds: tuple[float, float]
     m: int
+    as_published: bool = False
+    placed: tuple[Array, Array] | None = None
+
+    @cached_property
+    def _factor(self) -> float:
+        """The sharpest choice a share affords: one unit moves one of P values, so rank distances move by at most 1."""
+        return ExponentialMechanism.calibrate(self.spending.guarantee, Sensitivity(l1=1.0)).factor
+
+    @cached_property
+    def _unit(self) -> float:
+        """Scale of the noise for a sensitivity of one."""
+        return self.spending.mechanism.calibrate(self.spending.guarantee, Sensitivity(l1=1.0)).scale
 
     def quantile(self, ordered: Array, q: float) -> Array:
+        """Private quantiles of the sorted rows."""
+        if self.placed is not None:
+            return self.placed[q >= 0.5]
+        if self.spending.rng is not None:
+            factor, ends = (2 * self._factor, None) if self.as_published else (self._factor, self.bounds)
+            return simulated_quantiles(ordered, q, factor, ends, self.m, self.spending.rng)
         low, high = self.bounds
         cells = 2**_GRID_BITS
         grid = (high - low) / cells
@@ -114,95 +127,24 @@ class ExactSanitizer(Sanitizer):
         seen, counts = np.unique(np.concatenate([[0, cells], steps]), return_counts=True)
         counts[0] -= 1
         counts[-1] -= 1
-        choice = QuantileChoice(factor=_factor(self.spending), probabilities=(q,), lowest=0, highest=cells, grid=1.0)
+        choice = QuantileChoice(factor=self._factor, probabilities=(q,), lowest=0, highest=cells, grid=1.0)
         # One unit moves one of the P values, so every rank distance moves by at most one.
         histogram, moved = np.stack([seen, counts]), Sensitivity(l1=1.0)
         drawn = [float(np.asarray(self.spending.draw(choice, histogram, moved))) for _ in range(self.m)]
         return np.asarray([[low + grid * step for step in drawn]])
 
     def add(self, values: Array, sensitivity: Any) -> Array:
+        """Values plus noise for a given (public) sensitivity, element by element."""
+        if self.spending.rng is not None:
+            shape, rng = np.broadcast_shapes(np.shape(values), np.shape(sensitivity)), self.spending.rng
+            draw = rng.laplace(size=shape) if self.spending.mechanism is Laplace else rng.standard_normal(shape)
+            return np.asarray(values + self._unit * np.asarray(sensitivity) * draw)
         values, scales = np.broadcast_arrays(np.asarray(values, dtype=float), np.asarray(sensitivity, dtype=float))
         noisy = [
             float(np.asarray(self.spending.measure(float(value), Sensitivity(l1=float(scale))).value))
             for value, scale in zip(values.ravel(), scales.ravel(), strict=True)
         ]
         return np.asarray(noisy).reshape(values.shape)
-
-
-def _factor(spending: Spending) -> float:
-    """The sharpest choice a share affords: one unit moves one of P values, so rank distances move by at most one."""
-    return ExponentialMechanism.calibrate(spending.guarantee, Sensitivity(l1=1.0)).factor
-
-
-@dataclass(frozen=True)
-class SimulatedSanitizer(Sanitizer):
-    """Floating-point draws for many experiments at once.
-
-    Attributes
-    ----------
-    unit
-        Scale of the noise for a sensitivity of one.
-    laplace
-        Laplace or normal noise.
-    factor
-        Inverse temperature of the quantiles.
-    ends
-        The bounds, where the quantile may fall into the end intervals; None leaves them out (liu2023, errata E3).
-    m
-        Number of sanitizations.
-    """
-
-    unit: float
-    laplace: bool
-    factor: float
-    ends: tuple[float, float] | None
-    m: int
-    rng: np.random.Generator
-
-    @classmethod
-    def of(cls, spending: Spending, bounds: tuple[float, float], m: int, *, as_published: bool) -> SimulatedSanitizer:
-        """For one share; as published, the quantile spends twice what it claims (errata E2)."""
-        scale = spending.mechanism.calibrate(spending.guarantee, Sensitivity(l1=1.0)).scale
-        certified = _factor(spending)
-        return cls(
-            unit=scale,
-            laplace=spending.mechanism is Laplace,
-            factor=2 * certified if as_published else certified,
-            ends=None if as_published else bounds,
-            m=m,
-            rng=cast(np.random.Generator, spending.rng),
-        )
-
-    def quantile(self, ordered: Array, q: float) -> Array:
-        return simulated_quantiles(ordered, q, self.factor, self.ends, self.m, self.rng)
-
-    def add(self, values: Array, sensitivity: Any) -> Array:
-        shape = np.broadcast_shapes(np.shape(values), np.shape(sensitivity))
-        draw = self.rng.laplace(size=shape) if self.laplace else self.rng.standard_normal(shape)
-        return np.asarray(values + self.unit * np.asarray(sensitivity) * draw)
-
-
-@dataclass(frozen=True)
-class PlacedSanitizer(Sanitizer):
-    """Another sanitizer for sums and counts, with an interval that was placed before, by other means.
-
-    Attributes
-    ----------
-    inner
-        Protects the sums and counts.
-    low, high
-        The public interval, one row per experiment.
-    """
-
-    inner: Sanitizer
-    low: Array
-    high: Array
-
-    def quantile(self, ordered: Array, q: float) -> Array:
-        return self.low if q < 0.5 else self.high
-
-    def add(self, values: Array, sensitivity: Any) -> Array:
-        return self.inner.add(values, sensitivity)
 
 
 def simulated_quantiles(
@@ -284,14 +226,10 @@ class PaperMethod(Method):
         """
         shares = self.shares() if interval is None else self.shares() - 2
         part = spending.split([1.0] * (shares * self.m))[0]
-        sanitizer: Sanitizer
-        if spending.rng is None:
-            sanitizer = ExactSanitizer(part, bounds, self.m)
-        else:
-            sanitizer = SimulatedSanitizer.of(part, bounds, self.m, as_published=self.as_published)
+        placed = None
         if interval is not None:
-            low, high = (np.repeat(end, self.m, axis=1) for end in interval)
-            sanitizer = PlacedSanitizer(sanitizer, low, high)
+            placed = np.repeat(interval[0], self.m, axis=1), np.repeat(interval[1], self.m, axis=1)
+        sanitizer = Sanitizer(part, bounds, self.m, self.as_published, placed)
         ordered = values if isinstance(values, Ordered) else Ordered.of(values)
         found = self.sanitized(ordered, sanitizer, bounds, censor)
         # θ lies in the bounds, whatever noise made of a likelihood.
@@ -370,12 +308,21 @@ class TwoStatistics(PaperMethod):
         return LocationEstimate(total / count, (squares - total**2 / count) / (count * (count - 1)))
 
 
+READINGS = ("likelihood", "winsorized", "trimmed", "naive")
+
+
 @dataclass(frozen=True, kw_only=True)
-class CensoredPieces(PaperMethod):
+class Censored(PaperMethod):
     """Methods that sanitize (l, u) and sums between them.
 
     Parameters
     ----------
+    reading
+        ``"likelihood"``: the censored normal likelihood (14), 4S to 6SDD. ``"winsorized"``, ``"trimmed"``: the means
+        (26) and (27), for equal shares on both sides. ``"naive"``: the negative control, a normal likelihood for the
+        values inside, as if nothing had been censored (32) to (34).
+    counts
+        Whether the censored counts are sanitized too (6S), and not taken from the shares (4S).
     m
         Number of sanitizations; the paper advises 3 to 5.
     as_published
@@ -386,15 +333,23 @@ class CensoredPieces(PaperMethod):
         ``"quantile"`` places the interval by private quantiles, as the paper does. ``"moments"`` spends the same shares
         on bounded moments of the arms, which is far more exact where there are many more units than partitions: the
         default of the certified form.
+    inference
+        Of the likelihood, ``"bayes"``: posterior mean and variance under the Jeffreys prior, by quadrature; ``"ml"``:
+        maximum likelihood.
     """
 
+    name: ClassVar[str] = "censored_likelihood"
+    reading: str = "likelihood"
+    counts: bool = False
     m: int = 4
     as_published: bool = False
     double_down: bool = False
     placement: str | None = None
+    inference: str = "bayes"
 
     def __post_init__(self) -> None:
         requirements.positive_integer("m", self.m)
+        requirements.one_of("reading", self.reading, READINGS, 'Pass "likelihood".')
         if self.placement is None:
             object.__setattr__(self, "placement", "quantile" if self.as_published else "moments")
         if self.placement not in ("quantile", "moments") or (self.as_published and self.placement == "moments"):
@@ -404,9 +359,13 @@ class CensoredPieces(PaperMethod):
                 'must be "quantile", or "moments" in the certified form',
                 "Leave placement out.",
             )
+        if self.inference not in ("bayes", "ml"):
+            raise InvalidParameter("inference", self.inference, 'must be "bayes" or "ml"', 'Pass "bayes".')
+        object.__setattr__(self, "name", _paper_name(self.reading, self.counts, self.double_down))
 
     def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "placement": self.placement}
+        inference = {"inference": self.inference} if self.reading == "likelihood" else {}
+        return {**super().parameters(), "placement": self.placement, **inference}
 
     def placed_interval(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[Spending, Any]:
         if self.placement == "quantile":
@@ -419,14 +378,51 @@ class CensoredPieces(PaperMethod):
 
     def counted(self) -> int:
         """The number of counts that are sanitized: 0 (the shares α, β are used), 1 (inside), or 2 (below, above)."""
-        return 0
+        return self.counts * (1 if self.reading == "naive" else 2)
 
     def shares(self) -> int:
         return 4 + self.counted()
 
     def notes(self) -> tuple[str, ...]:
-        published = super().notes()
-        return published if self.as_published or self.double_down else (_STANDS_IN,)
+        control = ("a negative control: it ignores the censoring, so its intervals are wrong",)
+        own = super().notes() if self.as_published or self.double_down else (_STANDS_IN,)
+        return (*own, *control) if self.reading == "naive" else own
+
+    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        if self.reading in ("winsorized", "trimmed"):
+            return self._winsorized(ordered, sanitizer, censor)
+        pieces = self.pieces(ordered, sanitizer, censor)
+        if self.reading == "naive":
+            inside = np.maximum(pieces.inside, 2.0)
+            spread = np.maximum(pieces.squares - pieces.total**2 / inside, 0.0)
+            # (34) prints the variance of one value; that of the mean has one more division, as in (11).
+            return LocationEstimate(pieces.centre + pieces.total / inside, spread / (inside * (inside - 1)))
+        likelihood = CensoredNormal(
+            below=pieces.below, inside=pieces.inside, above=pieces.above, lower=pieces.low, upper=pieces.high,
+            total=pieces.total, squares=pieces.squares,
+        )  # fmt: skip
+        found = likelihood.posterior(17) if self.inference == "bayes" else likelihood.maximum()
+        return LocationEstimate(pieces.centre + found.estimate, found.variance)
+
+    def _winsorized(self, ordered: Ordered, sanitizer: Sanitizer, censor: Ends) -> LocationEstimate:
+        if censor[0] != censor[1]:
+            raise InvalidParameter("censor", censor, f"{self.name} needs α = β", "Pass censor=(0.1, 0.1).")
+        count, pieces = ordered.count, self.pieces(ordered, sanitizer, censor)
+        if self.counts:
+            inside = np.maximum(pieces.inside, 2.0)
+            alpha, beta, rest = pieces.below / count, pieces.above / count, inside / count
+        else:
+            alpha, beta, rest = (np.full(pieces.low.shape, share) for share in (*censor, 1 - sum(censor)))
+        if self.reading == "trimmed":
+            theta = pieces.total / (count * rest)
+            factor = 1 / (rest * (count * rest - 1))
+        else:
+            theta = alpha * pieces.low + beta * pieces.high + pieces.total / count
+            factor = (count - 1) / (count * rest - 1) ** 2
+        spread = alpha * (pieces.low - theta) ** 2 + beta * (pieces.high - theta) ** 2
+        # Σ(z − θ)² over the values inside; (23) prints it for a sum that is θ times their number.
+        spread = spread + pieces.squares / count - rest * theta**2
+        return LocationEstimate(pieces.centre + theta, factor * spread)
 
     def pieces(self, ordered: Ordered, sanitizer: Sanitizer, censor: Ends) -> Pieces:
         """Sanitize everything the method needs."""
@@ -493,134 +489,22 @@ def _between(running: Array, first: Any, last: Any) -> Array:
     return np.asarray(np.take_along_axis(running, last, axis=1) - np.take_along_axis(running, first, axis=1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class CensoredLikelihood(CensoredPieces):
-    """4S, 4SDD, 6S and 6SDD: the censored normal likelihood (14) with sanitized statistics.
-
-    Parameters
-    ----------
-    counts
-        Whether the censored counts are sanitized too (6S) or taken from the shares (4S).
-    inference
-        ``"bayes"``: posterior mean and variance under the Jeffreys prior, by quadrature; ``"ml"``: maximum likelihood.
-    """
-
-    name: ClassVar[str] = "censored_likelihood"
-    counts: bool = False
-    inference: str = "bayes"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.inference not in ("bayes", "ml"):
-            raise InvalidParameter("inference", self.inference, 'must be "bayes" or "ml"', 'Pass "bayes".')
-        object.__setattr__(self, "name", ("6S" if self.counts else "4S") + ("DD" if self.double_down else ""))
-
-    def counted(self) -> int:
-        return 2 if self.counts else 0
-
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "inference": self.inference}
-
-    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
-        pieces = self.pieces(ordered, sanitizer, censor)
-        likelihood = CensoredNormal(
-            below=pieces.below, inside=pieces.inside, above=pieces.above, lower=pieces.low, upper=pieces.high,
-            total=pieces.total, squares=pieces.squares,
-        )  # fmt: skip
-        found = likelihood.posterior(17) if self.inference == "bayes" else likelihood.maximum()
-        return LocationEstimate(pieces.centre + found.estimate, found.variance)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WinsorizedOrTrimmed(CensoredPieces):
-    """The winsorized mean (26) or the trimmed mean (27), for equal shares on both sides.
-
-    Parameters
-    ----------
-    trimmed
-        The trimmed mean.
-    counts
-        The form with six statistics: the censored counts are sanitized too, and stand for Pα and Pβ.
-    """
-
-    name: ClassVar[str] = "winsorized"
-    trimmed: bool = False
-    counts: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        form = ("6" if self.counts else "") + ("DD" if self.double_down else "")
-        object.__setattr__(self, "name", ("trimmed" if self.trimmed else "winsorized") + form)
-
-    def counted(self) -> int:
-        return 2 if self.counts else 0
-
-    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
-        if censor[0] != censor[1]:
-            raise InvalidParameter("censor", censor, f"{self.name} needs α = β", "Pass censor=(0.1, 0.1).")
-        count, pieces = ordered.count, self.pieces(ordered, sanitizer, censor)
-        if self.counts:
-            inside = np.maximum(pieces.inside, 2.0)
-            alpha, beta, rest = pieces.below / count, pieces.above / count, inside / count
-        else:
-            alpha, beta, rest = (np.full(pieces.low.shape, share) for share in (*censor, 1 - sum(censor)))
-        if self.trimmed:
-            theta = pieces.total / (count * rest)
-            factor = 1 / (rest * (count * rest - 1))
-        else:
-            theta = alpha * pieces.low + beta * pieces.high + pieces.total / count
-            factor = (count - 1) / (count * rest - 1) ** 2
-        spread = alpha * (pieces.low - theta) ** 2 + beta * (pieces.high - theta) ** 2
-        # Σ(z − θ)² over the values inside; (23) prints it for a sum that is θ times their number.
-        spread = spread + pieces.squares / count - rest * theta**2
-        return LocationEstimate(pieces.centre + theta, factor * spread)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Naive(CensoredPieces):
-    """The negative control: a normal likelihood for the values inside, as if nothing had been censored (32) to (34)."""
-
-    name: ClassVar[str] = "naive"
-    counts: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "name", "naive" + ("5" if self.counts else "") + ("DD" if self.double_down else ""))
-
-    def counted(self) -> int:
-        return 1 if self.counts else 0
-
-    def notes(self) -> tuple[str, ...]:
-        return (*super().notes(), "a negative control: it ignores the censoring, so its intervals are wrong")
-
-    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
-        pieces = self.pieces(ordered, sanitizer, censor)
-        inside = np.maximum(pieces.inside, 2.0)
-        spread = np.maximum(pieces.squares - pieces.total**2 / inside, 0.0)
-        # (34) prints the variance of one value; that of the mean has one more division, as in (11).
-        return LocationEstimate(pieces.centre + pieces.total / inside, spread / (inside * (inside - 1)))
+def _paper_name(reading: str, counts: bool, double_down: bool) -> str:
+    """The name of a method in liu2023."""
+    plain, counted = {"likelihood": ("4S", "6S"), "naive": ("naive", "naive5")}.get(reading, (reading, f"{reading}6"))
+    return (counted if counts else plain) + ("DD" if double_down else "")
 
 
 def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference: str = "bayes") -> Method:
     """One of liu2023's methods by its name there."""
     form: dict[str, Any] = {"as_published": as_published, "m": m}
     known: dict[str, Any] = {
-        "original": lambda: Original(),
-        "2S": lambda: TwoStatistics(**form),
+        "original": Original,
+        "2S": partial(TwoStatistics, **form),
     }
-    for counts, digits in ((False, "4S"), (True, "6S")):
-        for double in (False, True):
-            known[digits + ("DD" if double else "")] = lambda c=counts, d=double: CensoredLikelihood(
-                counts=c, double_down=d, inference=inference, **form
-            )
-            known["naive" + ("5" if counts else "") + ("DD" if double else "")] = lambda c=counts, d=double: Naive(
-                counts=c, double_down=d, **form
-            )
-            for trimmed, called in ((False, "winsorized"), (True, "trimmed")):
-                ending = ("6" if counts else "") + ("DD" if double else "")
-                known[called + ending] = lambda c=counts, d=double, t=trimmed: WinsorizedOrTrimmed(
-                    trimmed=t, counts=c, double_down=d, **form
-                )
+    for reading, counts, double in product(READINGS, (False, True), (False, True)):
+        own = {"reading": reading, "counts": counts, "double_down": double, "inference": inference, **form}
+        known[_paper_name(reading, counts, double)] = partial(Censored, **own)
     if not isinstance(name, str) or name not in known:
         names = sorted(["best", "direct", "noise_aware", *known])
         raise InvalidParameter("method", name, f"must be a method or one of {names}", "Check the spelling.")

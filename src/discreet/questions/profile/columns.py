@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from discreet.mechanisms.mechanism import Mechanism
 from discreet.results.display import Interval
 
 __all__ = [
-    "FineCounts", "ColumnCells", "UnitRows", "Visitor", "array_of", "fine_counts", "plain_values", "sizes_between",
+    "FineCounts", "ColumnCells", "UnitRows", "array_of", "fine_counts", "plain_values", "sizes_between",
     "unit_rows", "unit_sizes", "CellCounts", "ColumnProfile", "ProfiledNumber", "FIRST", "FoundBounds", "Located",
     "QUARTILES", "UNIT_SIZES", "between", "even_edges", "kurtosis_of", "located", "narrowed", "octave_quarters",
     "percent", "tidy_bounds",
@@ -135,19 +135,6 @@ _ROOM = 2**28
 """Bytes that texts which are not plain may take here; each column has an equal part."""
 
 
-class Visitor(Protocol):
-    """Who is shown the values of columns, which are told by their places."""
-
-    def add(self, place: int, numbers: Any, decimals: Any, days: Any, times: Any) -> None:
-        """Add numbers (NaN where there is none), whether they have decimals, days, and how often each counts.
-
-        Arrays of one length, or one value for all. Days count from 1970-01-01, and speak where there is no number.
-        """
-
-    def forget(self, place: int) -> None:
-        """Take back all that was added of a column."""
-
-
 @dataclass(frozen=True)
 class UnitRows:
     """One row of each unit, still private: of column k its numbers ``nk``, its days ``dk``, or its texts ``tk``."""
@@ -159,7 +146,7 @@ class UnitRows:
     def __repr__(self) -> str:
         return "UnitRows(…)"
 
-    def visit(self, visitor: Visitor) -> None:
+    def visit(self, visitor: FineCounts) -> None:
         """Show all values, in one pass; columns with many texts that are not plain take another. Private."""
         if self.dataset.engine != "duckdb":
             self._add_counted(visitor, shortened(stored(self.dataset, self._typed(self.table))))
@@ -189,7 +176,7 @@ class UnitRows:
 
         self.dataset.scan(rows.mutate(**numbers), batch, size)
 
-    def _visit_plain(self, visitor: Visitor) -> tuple[Any, list[str]]:
+    def _visit_plain(self, visitor: FineCounts) -> tuple[Any, list[str]]:
         """Texts that are not plain, as counted in each batch, and the columns that have too many of them."""
         texts = [name for name in self.table.columns if name[0] == "t"]
         left: dict[str, list[Any]] = {name: [] for name in texts}
@@ -207,7 +194,7 @@ class UnitRows:
         self._scan(self.table, batch)
         return _joined(left), [name for name in texts if name not in left]
 
-    def _add_counted(self, visitor: Visitor, counted: Any) -> None:
+    def _add_counted(self, visitor: FineCounts, counted: Any) -> None:
         found = self.dataset.fetch(counted.mutate(n=counted.n.fill_null(np.nan)))
         places, numbers, decimals, days, held = (array_of(column.combine_chunks()) for column in found.columns)
         for place in np.unique(places).tolist():
@@ -233,7 +220,7 @@ def _repeated(place: int, times: int) -> Any:
     return pa.Array.from_buffers(pa.int64(), times, [None, pa.py_buffer(np.full(times, place))])
 
 
-def _add_batch(visitor: Visitor, values: Mapping[str, Any]) -> None:
+def _add_batch(visitor: FineCounts, values: Mapping[str, Any]) -> None:
     """Show numbers and days of a batch."""
     for place in {name[1:] for name in values}:
         numbers = array_of(values[f"n{place}"]) if f"n{place}" in values else np.float64(np.nan)
@@ -341,28 +328,40 @@ class ColumnCells:
 
 @dataclass(frozen=True, eq=False)
 class FineCounts:
-    """The number of a column's values in each fine cell. Private."""
+    """The number of values in each fine cell, column by column; columns are told by their places. Private."""
 
-    counts: Codes
+    counts: Sequence[Codes]
 
     def __repr__(self) -> str:
         return "FineCounts(…)"
 
-    def add(self, codes: Codes, times: Any) -> None:
-        """Count values by their codes, each so many times."""
-        found = np.bincount(codes, None if np.isscalar(times) else times)
-        self.counts[: found.size] += found.astype(np.int64, copy=False)
+    def add(self, place: int, numbers: Any, decimals: Any, days: Any, times: Any) -> None:
+        """Add numbers (NaN where there is none), whether they have decimals, days, and how often each counts.
+
+        Arrays of one length, or one value for all. Days count from 1970-01-01, and speak where there is no number.
+        """
+        found = np.bincount(_codes(numbers, decimals, days), None if np.isscalar(times) else times)
+        self.counts[place][: found.size] += found.astype(np.int64, copy=False)
+
+    def forget(self, place: int) -> None:
+        """Take back all that was added of a column."""
+        self.counts[place][:] = 0
+
+    def column(self, place: int) -> FineCounts:
+        """The counts of one column alone."""
+        return FineCounts([self.counts[place]])
 
     def cells(self, grid: ColumnCells) -> list[int]:
-        """The number of values in each cell of a grid."""
-        codes = np.flatnonzero(self.counts)
+        """The number of values of the first column in each cell of a grid."""
+        own = self.counts[0]
+        codes = np.flatnonzero(own)
         place, decimals = np.divmod(np.clip(codes, _NUMBERS, _DATES - 1) - _NUMBERS, 2)
         number = 2 + np.searchsorted(grid.numbers, _LEAST[place], "right") * (1 + grid.split) + decimals * grid.split
         days = np.where(codes > _DATES, codes - _DATES + _EARLIEST - 1.0, -np.inf)
         date = grid.first_date + np.searchsorted(grid.dates, days, "right")
         cells = np.where(codes < _NUMBERS, codes, np.where(codes < _DATES, number, date))
         counts = np.zeros(grid.size, np.int64)
-        np.add.at(counts, cells, self.counts[codes])
+        np.add.at(counts, cells, own[codes])
         return [int(count) for count in counts]
 
 
@@ -377,24 +376,11 @@ def _codes(numbers: Any, decimals: Any, days: Any) -> Codes:
     return np.asarray(np.where(np.isnan(numbers), other, codes))
 
 
-@dataclass(frozen=True)
-class _FineCells:
-    """Counts the values that it is shown."""
-
-    found: Sequence[FineCounts]
-
-    def add(self, place: int, numbers: Any, decimals: Any, days: Any, times: Any) -> None:
-        self.found[place].add(_codes(numbers, decimals, days), times)
-
-    def forget(self, place: int) -> None:
-        self.found[place].counts[:] = 0
-
-
 def fine_counts(rows: UnitRows, columns: Sequence[str]) -> dict[str, FineCounts]:
     """Of each column, how many values lie in each fine cell, one row of each unit. Private."""
-    found = [FineCounts(np.zeros(_CODES, np.int64)) for _ in columns]
-    rows.visit(_FineCells(found))
-    return dict(zip(columns, found, strict=True))
+    found = FineCounts([np.zeros(_CODES, np.int64) for _ in columns])
+    rows.visit(found)
+    return {name: found.column(place) for place, name in enumerate(columns)}
 
 
 def sizes_between(snapshot: Snapshot, edges: Sequence[float]) -> list[int]:

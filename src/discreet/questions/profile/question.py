@@ -53,7 +53,7 @@ from discreet.results.ledger import Ledger, accounting_of
 from discreet.results.plan import Plan, affordable
 
 __all__ = [
-    "ProfileRelease", "Stage", "UnitSizes", "counted_units", "Counting", "ProfileQuestion", "check_proportion",
+    "ProfileRelease", "Stage", "UnitSizes", "counted_units", "ProfileQuestion", "check_proportion",
     "undeclared",
 ]  # fmt: skip
 
@@ -418,25 +418,6 @@ _FEWEST = 100
 
 
 @dataclass(frozen=True)
-class Counting:
-    """Where the exact counts of a profile come from; all of them are private.
-
-    Attributes
-    ----------
-    cells
-        By column, how many values lie in each cell of a grid.
-    unit_sizes
-        How many units have so many rows.
-    distinct
-        By column of text, the number of its distinct labels, in a list.
-    """
-
-    cells: Callable[[Mapping[str, ColumnCells]], dict[str, list[int]]]
-    unit_sizes: Callable[[], list[int]]
-    distinct: Callable[[Sequence[str]], dict[str, list[int]]]
-
-
-@dataclass(frozen=True)
 class ProfileQuestion(Question[ProfileRelease]):
     """The contents of columns of which nothing is declared but the name.
 
@@ -564,15 +545,24 @@ class ProfileQuestion(Question[ProfileRelease]):
             found = each.distinct([self.names.index(name) for name in texts]) if each and texts else []
             return {name: [count] for name, count in zip(texts, found, strict=True)}
 
-        counting = Counting(cells, lambda: sizes_between(_all_rows(rows), UNIT_SIZES), distinct)
-        return self.drawn(counting, allowance, passed)
+        sizes = None if self.schema.unit.column is None else sizes_between(_all_rows(rows), UNIT_SIZES)
+        return self.drawn(allowance, passed, cells=cells, distinct=distinct, unit_sizes=sizes)
 
-    def drawn(self, counting: Counting, allowance: Allowance, passed: Passed) -> ProfileRelease:
-        """Up to three draws; each counts what the outputs of the former ones say."""
+    def drawn(
+        self, allowance: Allowance, passed: Passed, *,
+        cells: Callable[[Mapping[str, ColumnCells]], dict[str, list[int]]],
+        distinct: Callable[[Sequence[str]], dict[str, list[int]]],
+        unit_sizes: list[int] | None = None,
+    ) -> ProfileRelease:  # fmt: skip
+        """Up to three draws; each counts what the outputs of the former ones say.
+
+        All counts are private: by column, how many values lie in each cell of a grid, and the number of distinct labels
+        in a list; and how many units have so many rows.
+        """
         claim = self.claim(None)
-        truths = counting.cells(dict.fromkeys(self.names, FIRST))
-        if self.schema.unit.column is not None:
-            truths[SIZES] = counting.unit_sizes()
+        truths = cells(dict.fromkeys(self.names, FIRST))
+        if unit_sizes is not None:
+            truths[SIZES] = unit_sizes
         found = ProfileRelease(
             names=self.names,
             share=self.proportion,
@@ -587,9 +577,9 @@ class ProfileQuestion(Question[ProfileRelease]):
         grids = {name: one.grid for name, one in found.where.items() if one.grid is not None}
         # Every histogram of the second draw says how many units there are; where there is none, they are counted.
         single = {} if grids or self.schema.size is not None else {TOTAL: [sum(truths[self.names[0]])]}
-        found = self._next(found, allowance, 1, counting.cells(grids), single)
-        distinct = counting.distinct([name for name, one in found.where.items() if one.kind == "text"])
-        return self._next(found, allowance, 2, counting.cells(found.narrower), distinct)
+        found = self._next(found, allowance, 1, cells(grids), single)
+        texts = distinct([name for name, one in found.where.items() if one.kind == "text"])
+        return self._next(found, allowance, 2, cells(found.narrower), texts)
 
     def _next(
         self,

@@ -8,12 +8,12 @@ Public: ``session.tables([["region"], ["region", "age"]], mu=0.5)``. The noise i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from itertools import combinations
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,16 @@ from discreet.core.noise.sampler import generator
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.ranks import difference_of_ranks, distance_of_distributions
+from discreet.inference.tables import (
+    ChiSquareResult,
+    Departure,
+    cell_probabilities,
+    shrunken_goodness,
+    shrunken_independence,
+    simulated_test,
+)
 from discreet.mechanisms.tables.margins import (
     Accuracy,
     Axes,
@@ -51,292 +61,25 @@ from discreet.questions.question import (
     MeasuredQuestion,
     Measurement,
 )
-from discreet.questions.tables.measured import MOST_PRESENTED, MarginTests, MeasuredMargins, SyntheticRows
-from discreet.results.charts import plot_readings
-from discreet.results.display import Facts, Interval, Result, number
-from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Row, Tidy, tidy_rows
+from discreet.questions.tables.measured import (
+    MOST_PRESENTED,
+    Combination,
+    MarginTable,
+    MeasuredMargins,
+    SyntheticRows,
+    unrelated,
+)
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = [
-    "Combination", "MarginTable", "Margins", "MarginsRelease", "Weights", "all_margins", "distinct_columns",
+    "Margins", "MarginsRelease", "Weights", "all_margins", "distinct_columns",
     "hierarchy", "impossible_labels", "place_of", "positions", "TablesQuestion",
 ]  # fmt: skip
 
 
-# ---- Margin table: one released table cell by cell, and combinations of cells, with intervals and flags
-
-
 Array = NDArray[np.float64]
-Reach = Callable[[float], float]
-_SHOWN = 40
-
-
-def fieller(above: Array, below: Array, variances: tuple[float, float, float], z: float) -> tuple[Array, Array]:
-    """All ratios r with (a − r·b)² ≤ z²·Var(a − r·b), as an interval; unbounded where b may be 0 (Fieller 1954)."""
-    of_above, of_both, of_below = variances
-    lead = below**2 - z**2 * of_below
-    middle = above * below - z**2 * of_both
-    root = np.sqrt(np.maximum(middle**2 - lead * (above**2 - z**2 * of_above), 0.0))
-    known = (lead > 0) & (below > 0)
-    safe = np.where(known, lead, 1.0)
-    return np.where(known, (middle - root) / safe, -np.inf), np.where(known, (middle + root) / safe, np.inf)
-
-
-@dataclass(frozen=True)
-class Combination(Result):
-    """A sum, difference or share of released cells.
-
-    Attributes
-    ----------
-    estimate, standard_error
-        Of the number in the data; only the noise is uncertain. The standard error of a share is approximate, its
-        interval is not.
-    reach
-        How many standard errors the noise stays below, by probability.
-    """
-
-    estimate: float
-    standard_error: float
-    reach: Reach = field(repr=False, compare=False)
-    _ratio: tuple[tuple[float, float], tuple[float, float, float]] | None = None
-
-    @classmethod
-    def ratio(cls, parts: tuple[float, float], variances: tuple[float, float, float], reach: Reach) -> Combination:
-        """The first number over the second, from their variances and covariance."""
-        above, below = parts
-        estimate = above / below if below > 0 else math.nan
-        of_above, of_both, of_below = variances
-        square = of_above - 2 * estimate * of_both + estimate**2 * of_below
-        error = math.sqrt(max(square, 0.0)) / below if below > 0 else math.inf
-        return cls(estimate, error, reach, (parts, variances))
-
-    def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the number in the data, from the known distribution of the noise."""
-        z = self.reach(requirements.level(level))
-        if self._ratio is None:
-            reach = z * self.standard_error
-            return Interval(self.estimate - reach, self.estimate + reach, level)
-        (above, below), variances = self._ratio
-        low, high = fieller(np.asarray(above), np.asarray(below), variances, z)
-        return Interval(float(np.clip(low, 0.0, 1.0)), float(np.clip(high, 0.0, 1.0)), level)
-
-    def heading(self) -> str:
-        return "Combination of cells"
-
-    def facts(self) -> Facts:
-        """The facts to show."""
-        return [
-            ("estimate", number(self.estimate)),
-            ("standard error", number(self.standard_error)),
-            ("95 % interval", str(self.noise_interval())),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Estimate, standard error and 95 % interval as JSON-ready data."""
-        interval = self.noise_interval().to_dict()
-        return {"estimate": self.estimate, "standard_error": self.standard_error, "noise_interval": interval}
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarginTable(Tidy):
-    """One released table.
-
-    Attributes
-    ----------
-    columns, labels
-        The columns it is by, and the labels along each of them.
-    estimate, standard_error
-        Counts as measured, without bias, and the exact standard error of the noise, the same in every cell.
-    reach
-        How many standard errors the noise stays below, by probability.
-    presented
-        Whole, non-negative counts; those of all tables of a release add up. None where they were not computed.
-    possible
-        False for cells that were declared to have no rows; their intervals are 0 to 0.
-    total
-        The number of rows, known or estimated, at least 1.
-    rows_per_unit
-        At most this many rows are one unit's. Units are independent; the rows of one of them need not be.
-    sums, sum_error, summed
-        Where a number was summed: its sums in steps from the middle of the bounds, and its public description.
-    unit, guarantee
-        Who is protected, and the guarantee in symbols.
-    """
-
-    columns: tuple[str, ...]
-    labels: tuple[tuple[Hashable, ...], ...]
-    estimate: Array
-    standard_error: float
-    reach: Reach = field(repr=False)
-    presented: NDArray[np.int64] | None
-    possible: NDArray[np.bool_]
-    total: float
-    rows_per_unit: int = 1
-    sums: Array | None = None
-    sum_error: float = 0.0
-    summed: tuple[str, int, int, str] | None = None
-    unit: str = "row"
-    guarantee: str | None = None
-
-    @property
-    def published(self) -> Array:
-        """The counts to print: presented ones, or measured ones without negative values."""
-        measured = np.where(self.possible, np.maximum(self.estimate, 0.0), 0.0)
-        return measured if self.presented is None else self.presented.astype(float)
-
-    def noise_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Intervals for the true counts in the data: only the noise is uncertain.
-
-        From the measurement, cut at 0, and widened to the presented count where that lies outside. Widening can only
-        raise the probability of covering the truth. Simultaneous intervals use Šidák's inequality, which holds for
-        normal errors whatever their correlation.
-        """
-        checked = requirements.level(level)
-        each = checked ** (1 / self.estimate.size) if simultaneous else checked
-        reach = self.reach(each) * self.standard_error
-        ends = (np.maximum(self.estimate - reach, 0.0), np.maximum(self.estimate + reach, 0.0))
-        return Interval(*self._around_presented(*ends), checked)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Intervals for the expected counts of a sample of this size: sampling and noise are uncertain.
-
-        All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population. Never less
-        than the noise interval: near the total, an estimated N would leave next to nothing for sampling.
-        """
-        noise = self.noise_interval(level)
-        z2, spread = self.reach(requirements.level(level)) ** 2, float(self.rows_per_unit)
-        lead, middle = 1 + z2 * spread / self.total, 2 * self.estimate + z2 * spread
-        root = np.sqrt(np.maximum(middle**2 - 4 * lead * (self.estimate**2 - z2 * self.standard_error**2), 0.0))
-        low = np.minimum(np.clip((middle - root) / (2 * lead), 0.0, None), noise.low)
-        high = np.maximum(np.clip((middle + root) / (2 * lead), 0.0, None), noise.high)
-        return Interval(*self._around_presented(low, high), level)
-
-    def _around_presented(self, low: Array, high: Array) -> tuple[Array, Array]:
-        low, high = np.where(self.possible, low, 0.0), np.where(self.possible, high, 0.0)
-        if self.presented is None:
-            return low, high
-        return np.minimum(low, self.presented), np.maximum(high, self.presented)
-
-    def flags(self) -> NDArray[Any]:
-        """The reliability of each cell, by its standard error over its count.
-
-        "" below 16.5 %, "caution" up to 33.3 %, "unreliable" beyond: a rule of published numbers alone.
-        """
-        variation = self.standard_error / np.maximum(self.published, 1e-9)
-        flags = np.where(variation > UNRELIABLE, "unreliable", np.where(variation > CAUTION, "caution", ""))
-        return np.where(self.possible, flags, "")
-
-    def means(self) -> Array:
-        """Mean of the summed number in every cell, inside its bounds; the middle where there are hardly any rows."""
-        low, high, _, middle, step = self._number()
-        ratio = np.asarray(self.sums) / np.maximum(self.estimate, 1.0)
-        return np.clip((middle + ratio) * step, low, high)
-
-    def mean_interval(self, level: float = 0.95) -> Interval:
-        """Intervals for the means in the data, which account for the noise of sum and count (Fieller)."""
-        low, high, sums, middle, step = self._number()
-        variances = (self.sum_error**2, 0.0, self.standard_error**2)
-        ends = np.array(fieller(sums, self.estimate, variances, self.reach(requirements.level(level))))
-        lower, upper = np.clip((middle + ends) * step, low, high)
-        return Interval(lower, upper, level)
-
-    def _number(self) -> tuple[float, float, Array, int, float]:
-        """Bounds, sums, middle and grid step of the number that was summed."""
-        summed = requirements.instance("summed", self.summed, tuple, 'tables released with mean_of="income"')
-        _, lowest, highest, step = summed
-        grid = float(Fraction(step))
-        return lowest * grid, highest * grid, np.asarray(self.sums), (lowest + highest) // 2, grid
-
-    def rows(self) -> list[Row]:
-        told = [one.to_dict() for one in self.readings()]
-        of_cells = [one | {"labels": {name: one["labels"][name] for name in self.columns}} for one in told]
-        return tidy_rows(of_cells, unit=self.unit, guarantee=self.guarantee)
-
-    def cells(self, level: float = 0.95, *, minimum: int = 0) -> list[dict[str, Any]]:
-        """One dict per cell, in one row: counts as published and as measured, intervals, means, and a flag.
-
-        Parameters
-        ----------
-        level
-            Of the intervals.
-        minimum
-            Counts below this public number are left out (None) and flagged "small": a rule of published numbers alone.
-        """
-        noise, population, flags = self.noise_interval(level), self.population_interval(level), self.flags()
-        parts = [self.published, self.estimate, noise.low, noise.high, population.low, population.high]
-        columns = [np.ravel(np.asarray(part)).tolist() for part in parts]
-        means = self._mean_columns(level)
-        rows = []
-        for place, (cell, flag) in enumerate(zip(product(*self.labels), np.ravel(flags).tolist(), strict=True)):
-            count, measured, *ends = (column[place] for column in columns)
-            small = count < minimum
-            rows.append(
-                dict(zip(self.columns, cell, strict=True))
-                | {"count": None if small else int(count) if self.presented is not None else count}
-                | {"measured": measured, "standard_error": self.standard_error}
-                | dict(zip(("noise_low", "noise_high", "population_low", "population_high"), ends, strict=True))
-                | {name: values[place] for name, values in means.items()}
-                | {"flag": "small" if small else flag}
-            )
-        return rows
-
-    def _mean_columns(self, level: float) -> dict[str, list[float]]:
-        if self.summed is None:
-            return {}
-        interval = self.mean_interval(level)
-        parts = {"": self.means(), "_low": interval.low, "_high": interval.high}
-        return {f"mean_{self.summed[0]}{end}": np.ravel(np.asarray(part)).tolist() for end, part in parts.items()}
-
-    def readings(self, level: float = 0.95) -> list[Reading]:
-        """Every cell as it is published, with both intervals; and the mean in it, where a number was summed."""
-        name = " × ".join(self.columns) or "total"
-        found = []
-        for row in self.cells(level):
-            place = {column: row[column] for column in self.columns}
-            label, labels = " · ".join(map(str, place.values())) or "total", {"table": name, **place}
-            found.append(
-                Reading(
-                    label,
-                    float(row["count"]),
-                    Interval(row["noise_low"], row["noise_high"], level),
-                    Interval(row["population_low"], row["population_high"], level),
-                    labels=labels,
-                    measure="count",
-                    standard_error=self.standard_error,
-                )
-            )
-            if self.summed is not None:
-                mean = f"mean_{self.summed[0]}"
-                noise = Interval(row[f"{mean}_low"], row[f"{mean}_high"], level)
-                words = f"mean of {self.summed[0]}"
-                found.append(Reading(label, float(row[mean]), noise, labels=labels, measure=words))
-        return found
-
-    def plot(self) -> Any:
-        """Altair chart of every cell with its 95 % intervals: thick for noise, thin for noise and sampling."""
-        return plot_readings(self.heading(), [one.to_dict() for one in self.readings()])
-
-    def heading(self) -> str:
-        return f"Counts by {', '.join(self.columns)}" if self.columns else "Total"
-
-    def facts(self) -> Facts:
-        """One line per cell, for up to 40 cells."""
-        interval = self.noise_interval()
-        parts = (np.ravel(np.asarray(part)).tolist() for part in (self.published, interval.low, interval.high))
-        names = [", ".join(map(str, cell)) or "total" for cell in product(*self.labels)]
-        lines = [
-            (name, f"{number(value)}  ({number(low)} to {number(high)})")
-            for name, value, low, high in zip(names, *parts, strict=True)
-        ]
-        hidden = len(lines) - _SHOWN
-        return [*lines[:_SHOWN], ("…", f"{hidden} more cells")] if hidden > 0 else lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Columns and cells as JSON-ready data."""
-        return {"columns": list(self.columns), "rows": self.cells()}
 
 
 # ---- Names for tables of several columns: lists of margins, hierarchies, and checks of columns and labels
@@ -607,7 +350,7 @@ def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class MarginsRelease(Release, MarginTests):
+class MarginsRelease(Release):
     """Released margins: tables that add up, with the exact distribution of their noise. The rest is post-processing."""
 
     @property
@@ -783,6 +526,84 @@ class MarginsRelease(Release, MarginTests):
     def _place(self, cell: Cell) -> dict[int, int]:
         self.asked(tuple(cell))
         return place_of(cell, self.margins.columns)
+
+    # ---- tests: the null distribution is of tables that fit the hypothesis, with the noise of the same release ------
+
+    def independence(self, one: str, other: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
+        """Test whether two columns are independent, from their released table."""
+        table = self._table((one, other))
+        df = (table.shape[0] - 1) * (table.shape[1] - 1)
+        return self._tested("independence", "shrunken", (one, other), unrelated(table), df, shrunken_independence, null)
+
+    def goodness_of_fit(
+        self, column: str, probabilities: Sequence[float], *, null: MonteCarlo | None = None
+    ) -> ChiSquareResult:
+        """Test whether the labels of a column have given shares."""
+        expected = cell_probabilities(probabilities, self._table((column,)).size)
+
+        def departure(cells: Array, n: float | None, noise: float) -> Array:
+            return shrunken_goodness(cells, expected, n, noise)
+
+        return self._tested("goodness of fit", "shrunken", (column,), expected, expected.size - 1, departure, null)
+
+    def rank_test(self, column: str, by: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
+        """Test whether groups differ in an ordered column: Mann and Whitney for two, Kruskal and Wallis for more.
+
+        The labels of the column count in their declared order; bins of a number have theirs.
+        """
+        return self._ordered("equal ranks", "ranks", column, by, difference_of_ranks, null)
+
+    def kolmogorov_smirnov(self, column: str, by: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
+        """Test whether an ordered column is distributed alike in all groups, by the largest distance."""
+        return self._ordered("equal distributions", "Kolmogorov-Smirnov", column, by, distance_of_distributions, null)
+
+    def _ordered(
+        self, test: str, method: str, column: str, by: str, departure: Departure, null: MonteCarlo | None
+    ) -> ChiSquareResult:
+        table = self._table((by, column))
+        return self._tested(test, method, (by, column), unrelated(table), table.shape[0] - 1, departure, null)
+
+    def _table(self, columns: Sequence[str]) -> Array:
+        """The measured table with the columns in this order."""
+        axes = self.asked(columns)
+        if self.rows_per_unit > 1:
+            raise InvalidParameter(
+                "release", f"at most {self.rows_per_unit} rows of each unit",
+                "a test needs independent rows, so at most one of each unit",
+                "Release the tables with contribution=Contribution(total=1).",
+            )  # fmt: skip
+        return np.transpose(self.measured_counts.margin(axes), self._order(columns))
+
+    def _order(self, columns: Sequence[str]) -> list[int]:
+        axes = self.asked(columns)
+        return [axes.index(self.margins.axes((name,))[0]) for name in columns]
+
+    def _tested(
+        self,
+        test: str,
+        method: str,
+        columns: Sequence[str],
+        expected: Array,
+        df: int,
+        departure: Departure,
+        null: MonteCarlo | None,
+    ) -> ChiSquareResult:
+        measured, axes, order = self.measured_counts, self.asked(columns), self._order(columns)
+        return simulated_test(
+            test,
+            method,
+            self._table(columns),
+            expected,
+            df,
+            departure,
+            rows=max(round(measured.at({})), 1),
+            public=self.margins.total,
+            noise_variance=measured.noise.standard_error(axes) ** 2,
+            noise=lambda size, rng: np.transpose(
+                measured.noise.simulated(axes, size, rng), (0, *(place + 1 for place in order))
+            ),
+            null=null or MonteCarlo(),
+        )
 
     def heading(self) -> str:
         return f"Release of {len(self.margins.tables)} tables that add up"

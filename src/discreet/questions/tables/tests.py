@@ -135,14 +135,21 @@ class TableTest(Question[TestedRelease]):
     def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
         """The test of a released table."""
 
-    @abstractmethod
     def _check(self) -> None:
         """Refuse what cannot be tested, before anything is spent."""
+        sizes = [self.schema.cells((name,)) for name in self.cells_by]
+        if len(sizes) != 2 or min(sizes) < 2:
+            raise InvalidParameter(
+                "columns",
+                list(self.cells_by),
+                "must be two columns of at least two labels each",
+                "Name two such columns.",
+            )
 
     @property
-    @abstractmethod
     def df(self) -> int:
         """Degrees of freedom."""
+        return math.prod(self.schema.cells((name,)) - 1 for name in self.cells_by)
 
     @cached_property
     def table(self) -> MeasuredQuestion[TableRelease]:
@@ -218,10 +225,6 @@ class GoodnessOfFitQuestion(TableTest):
     def cells_by(self) -> tuple[str, ...]:
         return (self.column,)
 
-    @property
-    def df(self) -> int:
-        return self.schema.cells(self.cells_by) - 1
-
     def _check(self) -> None:
         cell_probabilities(self.probabilities, self.schema.cells(self.cells_by))
 
@@ -229,26 +232,8 @@ class GoodnessOfFitQuestion(TableTest):
         return goodness_of_fit(table, self.probabilities, null=null)
 
 
-class _TwoWayTest(TableTest):
-    """A test of a table of two columns."""
-
-    @property
-    def df(self) -> int:
-        return math.prod(self.schema.cells((name,)) - 1 for name in self.cells_by)
-
-    def _check(self) -> None:
-        sizes = [self.schema.cells((name,)) for name in self.cells_by]
-        if len(sizes) != 2 or min(sizes) < 2:
-            raise InvalidParameter(
-                "columns",
-                list(self.cells_by),
-                "must be two columns of at least two labels each",
-                "Name two such columns.",
-            )
-
-
 @dataclass(frozen=True)
-class HomogeneityQuestion(_TwoWayTest):
+class HomogeneityQuestion(TableTest):
     """Test whether the labels of a column are distributed alike in all groups."""
 
     topic: ClassVar[str] = "Tests and comparisons"
@@ -277,7 +262,7 @@ class HomogeneityQuestion(_TwoWayTest):
 
 
 @dataclass(frozen=True)
-class IndependenceQuestion(_TwoWayTest):
+class IndependenceQuestion(TableTest):
     """Test whether two columns of labels are independent."""
 
     topic: ClassVar[str] = "Tests and comparisons"
