@@ -39,8 +39,8 @@ from .regression.linear import RegressionQuestion as RegressionQuestion
 from .regression.logistic import LogisticQuestion as LogisticQuestion
 from .running_total import RunningTotalQuestion as RunningTotalQuestion
 from .signed_rank import SignedRankQuestion as SignedRankQuestion
-from .sum import Sum as Sum
 from .sum import NoisyAverage as NoisyAverage
+from .sum import Sum as Sum
 from .sum import SumQuestion as SumQuestion
 from .tables.margins import TablesQuestion as TablesQuestion
 from .tables.margins import all_margins as all_margins
