@@ -15,7 +15,7 @@ from discreet.core.errors import NotApproved
 from discreet.core.ledger.journal import ROOT, chained
 from discreet.plans.bundle import signed_content, verify_bundle, write_bundle
 from discreet.plans.job import Job
-from discreet.plans.meaning import differences
+from discreet.plans.plan_file import differences
 from discreet.plans.review import KeyPair, new_key, review, signer
 
 PLAN = """

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from discreet import Bounds, Categories, PureDP, Schema
-from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
-from discreet.plans.sampling_error import groups_of, sampling_error
+from discreet.plans.sampling_error import budget_warnings, groups_of, privacy_is_free, release_warnings, sampling_error
 from discreet.questions.count import CountQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion

@@ -25,8 +25,7 @@ from discreet.core.sensitivity import Exact
 from discreet.mechanisms.composition import compose
 from discreet.mechanisms.omission.step import Omission
 from discreet.plans.declarations import narrowed, narrows
-from discreet.plans.planner import Planner, grouped
-from discreet.plans.rehearsal import Rehearsing, Scenario
+from discreet.plans.planner import Planner, Rehearsing, Scenario, grouped
 from discreet.questions import MeasuredQuestion, Question
 from discreet.questions.facade import Questions
 from discreet.questions.grouped import GroupedRelease
@@ -301,7 +300,7 @@ class Session(Questions):
         Examples
         --------
         >>> from discreet import Bounds, PureDP, Schema, Session
-        >>> from discreet.plans.rehearsal import ExpectedNumbers, Scenario
+        >>> from discreet.plans.planner import ExpectedNumbers, Scenario
         >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
         >>> session = Session("no-such-file.csv", schema, ledger=":memory:", budget=PureDP(1.0))
         >>> people = Scenario(rows=2000, columns={"age": ExpectedNumbers(mean=41.0, sd=12.0)})

@@ -26,8 +26,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.ledger.balance import Approvals, Balance, digest_of, fingerprint, key_of, now
 from discreet.core.ledger.journal import Entry, canonical, digest_of_body, sealed, without_secret
 from discreet.plans.job import Job
-from discreet.plans.meaning import meaning
-from discreet.plans.plan_file import PlanFile, PlannedQuestion
+from discreet.plans.plan_file import PlanFile, PlannedQuestion, meaning
 from discreet.publish.files import write_whole
 from discreet.publish.ledger_statement import planned_release
 from discreet.publish.report import (

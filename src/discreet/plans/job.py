@@ -31,10 +31,8 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcent
 from discreet.core.ledger.balance import digest_of
 from discreet.core.schema import Schema
 from discreet.mechanisms.composition import compose
-from discreet.plans.meaning import differences, meaning
-from discreet.plans.plan_file import PlanFile, PlannedQuestion, begun, refuse_unusable
-from discreet.plans.planner import Planner
-from discreet.plans.rehearsal import Rehearsal, Rehearsing
+from discreet.plans.plan_file import PlanFile, PlannedQuestion, begun, differences, meaning, refuse_unusable
+from discreet.plans.planner import Planner, Rehearsal, Rehearsing
 from discreet.publish.export import RESULTS_FORMAT, all_rows, export, read_facts
 from discreet.publish.files import bundled_plan, check_not_rolled_back, write_anchor, write_whole
 from discreet.publish.ledger_statement import planned_release

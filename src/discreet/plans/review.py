@@ -20,8 +20,7 @@ from discreet.core.ledger.balance import digest_of
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Dates, PrivateLabels, Schema
 from discreet.plans.job import Job, JobPlan
-from discreet.plans.meaning import differences
-from discreet.plans.plan_file import PlanFile
+from discreet.plans.plan_file import PlanFile, differences
 from discreet.publish.pages import review_markdown, review_page
 from discreet.publish.report import meaning_of
 from discreet.results.display import Facts, Result, number, printable

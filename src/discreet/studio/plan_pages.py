@@ -16,14 +16,16 @@ from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile, PlannedQuestion, open_options
-from discreet.plans.plan_warnings import budget_warnings, privacy_is_free, release_warnings
 from discreet.plans.profile import ProfilePlan, plan_profile, run_profile
 from discreet.plans.sampling_error import (
     COUNTS,
     SPREAD,
     averaged_bounds,
+    budget_warnings,
     expected_proportion,
     groups_of,
+    privacy_is_free,
+    release_warnings,
     rows_of,
     sampling_error,
     shares_of,
