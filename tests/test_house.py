@@ -218,7 +218,7 @@ MOST = {
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_956,
-    "imports, per mille of the code": 83,
+    "imports, per mille of the code": 84,
     "own classes in the longest MRO of a release": 6,
     "facade: code lines": 85,
     "code lines for each comment": 26,

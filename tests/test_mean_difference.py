@@ -403,9 +403,7 @@ def test_asymmetric_censoring_is_not_biased():
     z = np.random.default_rng(7).normal(0.7, 2.0, (1, 20_000))
     for name in ("4S", "4SDD", "6S", "6SDD"):
         for inference in ("ml", "bayes"):
-            method = Censored(
-                counts=name.startswith("6"), double_down=name.endswith("DD"), inference=inference, m=1
-            )
+            method = Censored(counts=name.startswith("6"), double_down=name.endswith("DD"), inference=inference, m=1)
             found = method.sanitized(Ordered.of(z), Silent(), (-50.0, 50.0), (0.05, 0.15))
             assert method.name == name
             assert float(found.estimate[0, 0]) == pytest.approx(z.mean(), abs=0.03)

@@ -13,7 +13,7 @@ import re
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -38,12 +38,13 @@ from discreet.core.guarantee import (
     type_one,
 )
 from discreet.core.numbers import PRECISION, ball, decimal, least, normal_cdf, precisely, up
+from discreet.mechanisms.mechanism import json_ready
 
 __all__ = [
     "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates",
     "first_certified", "gaussian_loss", "gaussian_parameter", "geometric_loss", "knotted_loss", "laplace_loss",
     "loss_knots", "privacy_losses", "response_loss", "supremum", "ImpliedProfile", "least_scale",
-    "json_ready", "quotient", "refuse_nothing", "working_bits",
+    "quotient", "refuse_nothing", "working_bits",
 ]  # fmt: skip
 
 
@@ -398,19 +399,6 @@ def _power(values: NDArray[np.complex128], times: int) -> NDArray[np.complex128]
 
 
 _KNOTS = 128
-
-
-def json_ready(value: Any) -> Any:
-    """A parameter as JSON-ready data: fractions as texts, infinite ends as None, what describes itself as it does."""
-    if isinstance(value, tuple | list):
-        return [json_ready(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if is_dataclass(value):
-        return {field.name: json_ready(getattr(value, field.name)) for field in fields(value)}
-    return str(value) if isinstance(value, Fraction) else value
 
 
 class CurveProfile(Profile):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
@@ -35,11 +35,10 @@ from discreet.core.noise.sampler import (
     power_of_two,
 )
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.mechanisms.loss_distribution import json_ready
 
 __all__ = [
-    "Law", "Mechanism", "Registry", "charged_guarantee", "mechanism_from_dict", "mechanism_of", "AdditiveNoise",
-    "LocationLaw", "SampledLaw", "WholeNoise", "probabilities", "spread", "whole_truth",
+    "Law", "Mechanism", "Registry", "charged_guarantee", "json_ready", "mechanism_from_dict", "mechanism_of",
+    "AdditiveNoise", "LocationLaw", "SampledLaw", "WholeNoise", "probabilities", "spread", "whole_truth",
 ]  # fmt: skip
 
 
@@ -175,6 +174,19 @@ class Registry(Generic[Named]):
 
 def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def json_ready(value: Any) -> Any:
+    """A parameter as JSON-ready data: fractions as texts, infinite ends as None, what describes itself as it does."""
+    if isinstance(value, tuple | list):
+        return [json_ready(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return {field.name: json_ready(getattr(value, field.name)) for field in fields(value)}
+    return str(value) if isinstance(value, Fraction) else value
 
 
 REGISTRY: Registry[Mechanism] = Registry("mechanism", "discreet.mechanisms")
