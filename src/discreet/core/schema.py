@@ -313,6 +313,9 @@ class Contribution:
         return {name: limit for name, limit in limits.items() if limit is not None}
 
 
+_ONE_ROW = Contribution(groups=1, rows=1)
+
+
 @dataclass(frozen=True)
 class PrivacyUnit:
     """Whose presence is protected: one row, or everybody who shares an id.
@@ -668,7 +671,7 @@ class Schema:
                     "each privacy unit has one row, which counts",
                     "Leave contribution out.",
                 )
-            return Contribution(groups=1, rows=1)
+            return _ONE_ROW
         if override is not None:
             requirements.instance("contribution", override, Contribution, "Contribution(rows=4)")
         limits = override if override is not None else self.unit.contribution

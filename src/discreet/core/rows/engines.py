@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,7 @@ SEALED = {
 }
 
 
+@cache
 def load_ibis() -> Any:
     """The package ibis, or an error that says how to install it."""
     collecting = gc.isenabled()

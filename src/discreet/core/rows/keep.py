@@ -139,7 +139,7 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     snapshot.require(*selected.by, *selected.columns, *selected.whole)
     cells, limits = schema.cells(selected.by), schema.contribution(selected.contribution)
     rows = taking_part(snapshot, selected)
-    if snapshot.by_row:
+    if snapshot.schema.unit_is_row:
         return rows
     groups = None if limits.groups is None or limits.groups >= cells else limits.groups
     most = None if selected.weighted else limits.most_rows_in_a_group()
@@ -557,7 +557,7 @@ def histograms(snapshot: Snapshot, selected: Selected) -> list[tuple[NDArray[np.
 
 def matrix(snapshot: Snapshot, columns: Sequence[str]) -> NDArray[np.float64]:
     """The clipped values of the numeric columns, one row per row of the data, brought here. Private."""
-    if not snapshot.by_row:
+    if not snapshot.schema.unit_is_row:
         raise InvalidParameter(
             "unit", snapshot.schema.unit.name, "rows can only be taken one by one where a row is the unit",
             "Ask of data with one row per unit, and leave the id column out of the schema.",
@@ -640,7 +640,9 @@ def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int
     rows = taking_part(snapshot, Selected(by=tuple(by)))
     held = rows.mutate(label=rows[UNIT if ids else snapshot.names[column]])
     held = held.filter(held.label.notnull())
-    return held if snapshot.by_row else keep_groups(snapshot, held.select(UNIT, CELL, "label").distinct(), groups)
+    if snapshot.schema.unit_is_row:
+        return held
+    return keep_groups(snapshot, held.select(UNIT, CELL, "label").distinct(), groups)
 
 
 # ---- Weigh: totals of all rows of units, in which the rows of one unit weigh no more than its limit lets it keep
@@ -721,7 +723,7 @@ def dropped_rows(snapshot: Snapshot, selected: Selected, most: int) -> tuple[int
     for more than ``most``.
     """
     taking = taking_part(snapshot, selected)
-    if snapshot.by_row:
+    if snapshot.schema.unit_is_row:
         both = [snapshot.dataset.fetch(rows.aggregate(n=rows.count())) for rows in (snapshot.table, taking)]
         whole, part = (int(found.column("n")[0].as_py()) for found in both)
         return whole - part, 0, whole - part
@@ -755,11 +757,11 @@ def usable_totals(snapshot: Snapshot, names: Sequence[str]) -> tuple[int, list[i
     marked = take(snapshot.dataset, snapshot.schema, salt=snapshot.salt, marked=True, attach=snapshot.attach)
     table = marked.table
     marks = {f"s{place}": table[MARK + marked.names[name]].cast("int64").sum() for place, name in enumerate(names)}
-    if not snapshot.by_row:
+    if not snapshot.schema.unit_is_row:
         units = table.group_by(UNIT).aggregate(held=table.count(), **marks)
         shares = {name: (units[name] * WHOLE / units.held).floor().cast("int64").clip(0, WHOLE) for name in marks}
         table = units.select(**shares)
         marks = {name: table[name].sum() for name in marks}
     found = marked.dataset.fetch(table.aggregate(n=table.count(), **marks)).to_pylist()[0]
-    scale = WHOLE if snapshot.by_row else 1
+    scale = WHOLE if snapshot.schema.unit_is_row else 1
     return int(found["n"]), [int(found[name] or 0) * scale for name in marks]

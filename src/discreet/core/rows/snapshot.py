@@ -213,11 +213,6 @@ class Snapshot:
     lock: Any = field(default_factory=RLock, repr=False)
     attach: Attach | None = field(default=None, repr=False)
 
-    @property
-    def by_row(self) -> bool:
-        """True where each unit has one row."""
-        return self.schema.unit_is_row
-
     def banded(self, bands: Mapping[str, Sequence[int]]) -> Snapshot:
         """The same rows, where bands of some numbers take the place of their values.
 
