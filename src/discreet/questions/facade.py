@@ -7,8 +7,10 @@ sessions by groups, which answer for each group; and planners, which say what an
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from discreet import questions
@@ -26,6 +28,13 @@ __all__ = ["Asked", "Questions", "asked"]
 P = ParamSpec("P")
 A = TypeVar("A")
 
+_IMPORTING = RLock()
+# A child that is forked in the middle of an import would wait for that module forever: fork waits for it instead.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_IMPORTING.acquire, after_in_parent=_IMPORTING.release, after_in_child=_IMPORTING.release
+    )
+
 
 class Asked(Generic[P, A]):
     """A question as a method of whatever can ask it; ``named`` says which, when it is first asked.
@@ -39,7 +48,8 @@ class Asked(Generic[P, A]):
     @cached_property
     def question(self) -> Callable[Concatenate[Schema, P], Question[A]]:
         """The class of the question."""
-        return self._named()
+        with _IMPORTING:
+            return self._named()
 
     @overload
     def __get__(self, owner: None, kind: Any = None) -> Asked[P, A]: ...

@@ -249,27 +249,41 @@ def _at_work(session: Any) -> Iterator[None]:
         session.sparkContext.setLogLevel(own)
 
 
+def _upload(connection: Any, expression: Any) -> None:
+    """Give the engine the lists of labels, and other tables in memory, that a query reads; each goes with its query."""
+    from ibis.expr.operations import InMemoryTable
+
+    for table in expression.op().find(InMemoryTable):
+        rows = table.data.to_pyarrow(table.schema)
+        if connection.name == "pyspark":
+            connection._session.createDataFrame(rows).createOrReplaceTempView(table.name)
+            weakref.finalize(table, connection._session.catalog.dropTempView, table.name)
+        else:
+            connection.con.register(table.name, rows)
+            weakref.finalize(table, connection.con.unregister, table.name)
+
+
 def fetched(connection: Any, expression: Any) -> Any:
     """The result of a query as a pyarrow table."""
     if connection.name == "pyspark":  # ibis goes by way of pandas, where whole numbers with gaps become floats
         with _at_work(connection._session):
             return _spark_frame(connection, expression).toArrow()
-    connection._run_pre_execute_hooks(expression)  # ibis would import pandas, which takes longer than a small query
-    found = connection.con.execute(connection.compile(expression)).to_arrow_table()
+    _upload(connection, expression)  # ibis's own way imports pandas, which takes longer than a small query
+    found = connection.con.sql(connection.compile(expression)).to_arrow_table()
     meant = expression.schema().to_pyarrow()
     return found if found.schema.equals(meant) else found.cast(meant)
 
 
 def batches(connection: Any, expression: Any, rows: int) -> Any:
     """The result of a query on DuckDB, in batches of so many rows."""
-    connection._run_pre_execute_hooks(expression)
-    return connection.con.execute(connection.compile(expression)).to_arrow_reader(rows)
+    _upload(connection, expression)
+    return connection.con.sql(connection.compile(expression)).to_arrow_reader(rows)
 
 
 def materialised(connection: Any, name: str, expression: Any) -> Any:
     """A table that is computed once and stored on the engine."""
     if connection.name == "duckdb":  # two statements in place of the six of ibis
-        connection._run_pre_execute_hooks(expression)
+        _upload(connection, expression)
         columns = ", ".join(one.sql(dialect="duckdb") for one in expression.schema().to_sqlglot_column_defs("duckdb"))
         connection.con.execute(f'CREATE TEMPORARY TABLE "{name}" ({columns})')
         connection.con.execute(f'INSERT INTO temp.main."{name}" {connection.compile(expression)}')
@@ -281,7 +295,7 @@ def materialised(connection: Any, name: str, expression: Any) -> Any:
 
 
 def _spark_frame(connection: Any, expression: Any) -> Any:
-    connection._run_pre_execute_hooks(expression)  # uploads the lists of labels
+    _upload(connection, expression)
     return connection._session.sql(connection.compile(expression))
 
 
