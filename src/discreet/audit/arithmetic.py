@@ -40,9 +40,6 @@ from discreet.mechanisms.omission.amplification import (
 from discreet.mechanisms.omission.step import AbsoluteDistance, OutlierSuppression, PoissonSample
 from discreet.results.ledger import accounting_of
 
-__all__ = ["audit_arithmetic", "audit_guarantees", "exact_ball", "printed", "printed_ball", "audit_amplified"]
-
-
 # ---- Arithmetic: rounding, searches, grids and sensitivities, beside fractions
 #
 # Every number that a guarantee rests on is rounded in one direction only, and no further than to the next float. Here

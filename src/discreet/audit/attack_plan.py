@@ -40,9 +40,6 @@ from discreet.plans.plan_file import PlanFile
 from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 
-__all__ = ["PlanAttack", "attack_plan", "PIPELINES", "RELEASES_NOTHING", "audited_names", "pipelines"]
-
-
 Row = dict[str, Any]
 _MOST_ROWS = 200_000
 _UNLISTED = ("A", "B", "C")

@@ -52,12 +52,6 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import release
 from discreet.session import Session
 
-__all__ = [
-    "Case", "Draw", "PAIR", "UNIT", "as_table", "audit_shapes", "cases", "choice_cases", "group_cases", "model_cases",
-    "omission_cases", "one_by_one", "pipeline_case", "quantile_cases", "session_case",
-]  # fmt: skip
-
-
 # ---- Case: one mechanism on one pair of neighbours, as the audits see it
 
 

@@ -35,9 +35,6 @@ from discreet.questions.signed_rank import PairedBalance
 from discreet.questions.tables.margins import Margins
 from discreet.testing.mechanisms import check_statistic
 
-__all__ = ["audit_declarations", "audit_declared"]
-
-
 REPLACED = Neighbours.REPLACE_ONE
 # Everything is called with arguments that its types forbid.
 _Bounds: Any = Bounds

@@ -27,13 +27,6 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Law, Mechanism
 
-__all__ = [
-    "Cells", "audit_cells", "audit_choices", "audit_exactly", "audit_laws", "exact_loss", "joined", "loss_audit",
-    "law_cells", "audit_exhaustively", "cells_hold", "laplace_masses", "audit_false_alarms", "audit_power",
-    "audit_sweep",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 Claim = Guarantee | Profile
 

@@ -29,9 +29,6 @@ from discreet.plans.declarations import schema_from_dict
 from discreet.publish.compare_laws import compare_laws
 from discreet.questions.clusters import DPLloyd, KMedian
 
-__all__ = ["HOSTILE", "audit_hostile", "hostile_calls", "hostile_questions"]
-
-
 Call = tuple[Callable[..., Any], Mapping[str, Any]]
 
 

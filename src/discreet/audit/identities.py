@@ -51,9 +51,6 @@ from discreet.questions.profile.released_first import PrivateBounds, PrivateLimi
 from discreet.results.ledger import Ledger
 from discreet.session import Session
 
-__all__ = ["audit_identities", "audit_orders", "audit_near_ids"]
-
-
 Laws = list[tuple[Any, ...]]
 
 

@@ -39,9 +39,6 @@ from discreet.core.ledger.balance import digest_of, signed_text, window_of
 from discreet.core.protection import Protection
 from discreet.results.ledger import Ledger
 
-__all__ = ["Model", "audit_ledger_programs", "audit_governed_ledgers"]
-
-
 Amount = tuple[Fraction, ...]
 PARTS = ("north", "south", "west")
 

@@ -49,13 +49,6 @@ from discreet.mechanisms.whole_share import WholeShareLaw
 from discreet.questions import common_labels
 from discreet.results.ledger import Ledger
 
-__all__ = [
-    "Choice", "Draw", "Numbers", "Script", "scripted", "World", "arrow_table", "row_world", "unit_world", "NumberLaw",
-    "Pipeline", "audit_pipeline", "from_zero", "largest_loss", "loss_between",
-    "number_cells", "number_laws", "shown",
-]  # fmt: skip
-
-
 # ---- Transcript: what a pipeline draws, with the law of every draw, while a script decides the outcomes.
 #
 # Noise enters through few doors: numbers from a law, choices among candidates, places on a grid, and rows that are

@@ -63,11 +63,6 @@ from discreet.core.schema import (
 from discreet.plans.declarations import Formula
 from discreet.testing.sources import check_source, check_values, documented_choice, hostile_columns, hostile_fields
 
-__all__ = [
-    "MalformedCsv", "audit_engine", "audit_reading", "random_csv", "records", "audit_adding_up", "audit_formulas",
-]  # fmt: skip
-
-
 # ---- A slow reader of strict CSV, one character at a time: the oracle for `discreet.core.rows.read`
 
 

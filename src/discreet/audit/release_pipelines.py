@@ -33,12 +33,6 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import release
 from discreet.session import Session
 
-__all__ = [
-    "release_pipelines", "statistics", "LETTERS", "NUMBERS", "PAPER_METHODS", "model_pipelines", "growing_pipelines",
-    "wide_pipelines",
-]  # fmt: skip
-
-
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 ONE, NORMAL, CONCENTRATED = PureDP(1.0), GaussianDP(1.0), ZeroConcentratedDP(0.5)
 LETTERS = ("a", "b", "c")

@@ -43,12 +43,6 @@ from discreet.questions.quantile import Quantiles
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
 
-__all__ = [
-    "Pair", "column_pairs", "numeric_candidates", "unit_pairs", "worst_pair", "ReplayCase", "audit_replay",
-    "coordinate_changes", "path_taken", "replay_cases", "same_randomness", "audit_deletions",
-]  # fmt: skip
-
-
 # ---- Neighbour search: inputs on which a statistic moves most.
 #
 # First from structure: records at the bounds, ties, columns of one value, records just beyond a bound or on either side

@@ -15,12 +15,6 @@ from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.results.charts import PALETTE
 from discreet.results.display import Facts, Result, number
 
-__all__ = [
-    "Audit", "audit_markdown", "audit_page", "AuditReport", "Compared", "Refusal", "missing_package", "recomputed",
-    "refused",
-]  # fmt: skip
-
-
 # ---- Audit: the one kind of result that every check has.
 
 

@@ -32,9 +32,6 @@ from discreet.core.errors import InvalidParameter
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 
-__all__ = ["RECOMPUTING", "AuditProgress", "part_names", "run_audit"]
-
-
 # ---- Recomputing: the audits that compute everything a second time, and how much of it in a short and in a deep run.
 
 

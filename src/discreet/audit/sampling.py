@@ -42,9 +42,6 @@ from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.mechanisms.tables.margins import MarginsGaussian, MarginsLaplace, Workload
 from discreet.testing.mechanisms import check_calibration
 
-__all__ = ["ChosenWords", "audit_chosen_words", "audit_calibrations"]
-
-
 _BITS = 400
 _FURTHER = 0x9E3779B97F4A7C15
 _EXTREME = (0, 1, 2, 3, 2**20, 2**46 - 1, 2**46, 2**47 - 2, 2**47 - 1, 2**47, 2**47 + 1, 2**48 + 1, 2**62,

@@ -34,12 +34,6 @@ from discreet.questions.profile.released_first import PrivateBounds, PrivateLimi
 from discreet.results.ledger import Ledger
 from discreet.session import Session
 
-__all__ = [
-    "session_pipelines", "table_of", "PLANNED_ONLY", "every_question", "made", "variants", "corner_world",
-    "question_pipelines", "transform_pipelines", "join_pipelines", "profile_pipelines",
-]  # fmt: skip
-
-
 Ask = Callable[[Session, Guarantee], Any]
 ONE = PureDP(1.0)
 

@@ -49,9 +49,6 @@ from discreet.questions.signed_rank import PairedBalance
 from discreet.questions.tables.margins import Margins
 from discreet.questions.usable_values import Usable
 
-__all__ = ["audit_statistic_values", "audit_measurements"]
-
-
 ADDED, REPLACED = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 
 

@@ -46,13 +46,6 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
 
-__all__ = [
-    "Event", "View", "audit_draws", "audit_pair", "certified_epsilon", "certified_mu", "clopper_pearson",
-    "smallest_excess", "smallest_mu", "views_of", "audit_repetition", "interleaved", "no_collection", "audit_timing",
-    "timing_cases",
-]  # fmt: skip
-
-
 # ---- Bounds: what two counts certify about a privacy loss
 
 

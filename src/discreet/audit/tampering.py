@@ -41,9 +41,6 @@ from discreet.results.ledger import Ledger
 from discreet.results.release import release
 from discreet.testing.ledgers import check_ledger
 
-__all__ = ["audit_tampering", "audit_spending", "audit_interrupts", "interrupted"]
-
-
 _HEADER = "discreet ledger 2"
 _RELEASE: dict[str, Any] = {
     "question": {"ask": "count"},

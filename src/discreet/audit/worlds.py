@@ -45,12 +45,6 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.results.ledger import Ledger
 from discreet.session import Session
 
-__all__ = [
-    "ARMS", "GeneratedWorld", "generated_worlds", "REFERENCES", "AnswerOnTable", "judged", "neighbouring",
-    "SOURCES", "Source", "as_source", "spark_worlds", "attack_world", "world_questions",
-]  # fmt: skip
-
-
 Row = dict[str, Any]
 ARMS = ("A", "B", "C")
 HALVES = ("L", "R")

@@ -53,9 +53,6 @@ from discreet.questions import Question
 from discreet.results.ledger import Ledger
 from discreet.session import Session
 
-__all__ = ["audit_written", "standing_clock", "audit_failures"]
-
-
 Texts = dict[str, bytes]
 """What was told: where, and every byte of it."""
 _NOW = datetime(2026, 3, 4, 5, 6, 7, 891011, tzinfo=UTC)

@@ -13,8 +13,6 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 
-__all__ = ["additive_noise"]
-
 _SPREAD_OUT = 6.0
 """ℓ₁ over ℓ₂ sensitivity beyond which Gaussian noise is smaller for every δ above 1e-12 and every ρ below 60."""
 

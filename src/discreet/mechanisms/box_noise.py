@@ -40,8 +40,6 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
 from discreet.mechanisms.mechanism import LocationLaw, Mechanism, probabilities
 
-__all__ = ["BoxLaw", "BoxNoise"]
-
 Array = NDArray[np.float64]
 _ONE = np.asarray(1.0)
 _SIDE_ERROR = 2.0**-50

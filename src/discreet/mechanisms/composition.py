@@ -34,11 +34,6 @@ from discreet.mechanisms.loss_distribution import (
     response_loss,
 )
 
-__all__ = [
-    "ComposedProfile", "MOST_OUTCOMES", "ResponseProfile", "Responses", "any_failure", "compose", "compose_curves",
-]  # fmt: skip
-
-
 # ---- Composed profiles: the privacy curve of several releases together
 
 
@@ -118,7 +113,7 @@ class ComposedProfile(CurveProfile):
         The profiles of the releases; `compose_curves` picks an exact form where there is one.
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("parts",)
+    made_of: ClassVar[tuple[str, ...]] = ("parts",)
 
     def __init__(self, profiles: Iterable[Profile]) -> None:
         self.parts = tuple(_merged(profiles))
@@ -206,7 +201,7 @@ class ResponseProfile(CurveProfile):
     ρ = 0.462117
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
+    made_of: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
 
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
         self.bound = ApproxDP(epsilon, delta)

@@ -33,12 +33,6 @@ from discreet.mechanisms.loss_distribution import (
 )
 from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities, whole_truth
 
-__all__ = [
-    "DiscreteGaussian", "DiscreteGaussianFamily", "DiscreteGaussianLaw", "DiscreteGaussianProfile", "LARGEST_SCALE",
-    "at_least", "family_of",
-]  # fmt: skip
-
-
 # ---- The exact sampler of discrete Gaussian noise: the tail of its magnitude as a table, in two precisions
 #
 # One bit is the sign and the others are a uniform U: the magnitude is at least m ≥ 1 exactly where U is below
@@ -204,7 +198,7 @@ class DiscreteGaussianProfile(CurveProfile):
     ρ = 0.125 0.007249
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("square", "moves", "norm")
+    made_of: ClassVar[tuple[str, ...]] = ("square", "moves", "norm")
 
     def __init__(self, square: float | Fraction, moves: Sequence[int] | None = None, norm: int | None = None) -> None:
         self.square = requirements.exact_positive("square", square)

@@ -41,8 +41,6 @@ from discreet.mechanisms.loss_distribution import (
 )
 from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
-__all__ = ["Gaussian", "GaussianLaw", "GaussianProfile", "gaussian_scale"]
-
 Array = NDArray[np.float64]
 
 
@@ -99,7 +97,7 @@ class GaussianProfile(CurveProfile):
     μ = 0.5 ρ = 0.5
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("mu",)
+    made_of: ClassVar[tuple[str, ...]] = ("mu",)
 
     def __init__(self, mu: float | Fraction) -> None:
         self.mu = requirements.exact_positive("mu", mu)

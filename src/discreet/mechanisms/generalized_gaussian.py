@@ -28,12 +28,6 @@ from discreet.mechanisms.gaussian import GaussianProfile, gaussian_scale
 from discreet.mechanisms.loss_distribution import CurveProfile, least_scale, refuse_nothing
 from discreet.mechanisms.mechanism import AdditiveNoise, Kind, LocationLaw, probabilities
 
-__all__ = [
-    "GeneralizedGaussian", "GeneralizedGaussianFamily", "GeneralizedGaussianLaw", "GeneralizedGaussianProfile",
-    "QUANTILE_BUDGET", "tail",
-]  # fmt: skip
-
-
 # ---- The exact sampler of generalized Gaussian noise: the inverse of its distribution function, in two precisions
 #
 # If G has the gamma law of shape 1/p, then ±G^{1/p} has density proportional to exp(−|z|^p). The tail of |z| is the
@@ -189,7 +183,7 @@ class GeneralizedGaussianProfile(CurveProfile):
     0.026239
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("shift", "order")
+    made_of: ClassVar[tuple[str, ...]] = ("shift", "order")
 
     def __init__(self, shift: float | Fraction, *, order: int) -> None:
         self.shift, self.order = requirements.exact_positive("shift", shift), _order(order)

@@ -27,9 +27,6 @@ from discreet.core.sensitivity import Exact, Sensitivity, exact_moves
 from discreet.mechanisms.loss_distribution import CurveProfile, PrivacyLoss, geometric_loss, least_scale, refuse_nothing
 from discreet.mechanisms.mechanism import LocationLaw, WholeNoise, probabilities, whole_truth
 
-__all__ = ["Geometric", "GeometricLaw", "GeometricProfile"]
-
-
 # ---- The exact privacy curve of two-sided geometric noise: finitely many losses, so every number is a finite sum
 #
 # Proofs: ``docs/proofs/geometric.md``.
@@ -61,7 +58,7 @@ class GeometricProfile(CurveProfile):
     ε = 1 ρ = 0.462117 μ = 1.23204
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("unit", "moves")
+    made_of: ClassVar[tuple[str, ...]] = ("unit", "moves")
 
     def __init__(self, unit: float | Fraction, moves: Sequence[int]) -> None:
         exact = requirements.exact_positive("unit", unit)

@@ -49,9 +49,6 @@ from discreet.mechanisms.loss_distribution import (
 )
 from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
-__all__ = ["Laplace", "LaplaceLaw", "LaplaceProfile", "laplace_rho", "laplace_scale"]
-
-
 # ---- The exact privacy curve of Laplace noise in any number of coordinates
 #
 # With unit scale and shifts t₁, …, t_k (total T) the hockey-stick divergence has a closed form: e^{(ε−T)/2}
@@ -170,7 +167,7 @@ class LaplaceProfile(CurveProfile):
     1.03006
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("shifts",)
+    made_of: ClassVar[tuple[str, ...]] = ("shifts",)
     largest_size: ClassVar[int] = 4096
     """Most terms of one curve; beyond it the smallest shifts are merged, which can only raise the curve."""
 

@@ -40,14 +40,6 @@ from discreet.core.guarantee import (
 from discreet.core.numbers import PRECISION, ball, decimal, least, normal_cdf, precisely, up
 from discreet.mechanisms.mechanism import json_ready
 
-__all__ = [
-    "Convolution", "CurveProfile", "Lattice", "PrivacyLoss", "curve_loss", "dominates",
-    "first_certified", "gaussian_loss", "gaussian_parameter", "geometric_loss", "knotted_loss", "laplace_loss",
-    "loss_knots", "privacy_losses", "response_loss", "supremum", "ImpliedProfile", "least_scale",
-    "quotient", "refuse_nothing", "working_bits",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-53
@@ -404,15 +396,15 @@ _KNOTS = 128
 class CurveProfile(Profile):
     """A profile that answers from its curve δ(ε) alone what has no closed form: trade-offs and privacy losses."""
 
-    facts: ClassVar[tuple[str, ...]] = ()
+    made_of: ClassVar[tuple[str, ...]] = ()
     """The attributes that make the curve; profiles with the same ones are equal. Without any, each is its own."""
 
     def to_dict(self) -> dict[str, Any]:
         name = re.sub("(?<=[a-z])(?=[A-Z])", "_", type(self).__name__.removesuffix("Profile")).lower()
-        return {"profile": name, **{fact: json_ready(getattr(self, fact)) for fact in self.facts}}
+        return {"profile": name, **{fact: json_ready(getattr(self, fact)) for fact in self.made_of}}
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, fact) for fact in self.facts) or (id(self),)
+        return tuple(getattr(self, fact) for fact in self.made_of) or (id(self),)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CurveProfile) and type(self) is type(other) and self._key() == other._key()

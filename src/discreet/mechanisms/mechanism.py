@@ -36,12 +36,6 @@ from discreet.core.noise.sampler import (
 )
 from discreet.core.sensitivity import Exact, Sensitivity
 
-__all__ = [
-    "Law", "Mechanism", "Registry", "charged_guarantee", "json_ready", "mechanism_from_dict", "mechanism_of",
-    "AdditiveNoise", "LocationLaw", "SampledLaw", "WholeNoise", "probabilities", "spread", "whole_truth",
-]  # fmt: skip
-
-
 # ---- Law: the exact conditional distribution of a mechanism's output given the truth
 
 

@@ -25,8 +25,6 @@ from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.mechanism import Law, Mechanism, Size, mechanism_from_dict
 
-__all__ = ["WholeShare", "WholeShareLaw", "share_noise"]
-
 Array = NDArray[np.float64]
 _WHOLE = (Geometric, DiscreteGaussian)
 

@@ -25,12 +25,6 @@ from discreet.questions.comparison.methods import (
 )
 from discreet.questions.comparison.paper import Ordered, PaperMethod, paper_method
 
-__all__ = [
-    "LAWS", "OURS", "Outcome", "Sample", "checked_noise_aware", "direct", "noise_aware", "simulated_contrast",
-    "summary", "zero_inflated",
-]  # fmt: skip
-
-
 # ---- The outcome laws of liu2023 section 5.1, simulated per partition wherever the law allows
 #
 # A partition's sum needs the number of its non-zero units (binomial) and, for counts, one draw of the negative binomial

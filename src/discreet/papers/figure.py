@@ -10,9 +10,6 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-__all__ = ["Figure", "HeatMap", "LETTERS", "noted", "panels", "told_apart", "worded"]
-
-
 _WIDTH = 560
 """Of all panels side by side, in pixels."""
 _MOST_ACROSS = 3

@@ -29,12 +29,6 @@ from discreet.papers.study import (
 from discreet.results.charts import PALETTE
 from discreet.results.display import Facts, Result
 
-__all__ = [
-    "ClaimList", "claims_table", "count_table", "decided_in", "shipped", "EXACT", "exact_claims", "markdown_table",
-    "part_rows", "save_figures", "shown_rows", "told", "write_page", "GalleryResult", "run_gallery",
-]  # fmt: skip
-
-
 # ---- Verdicts: every claim of the papers decided from stored runs, as a list, as JSON and as tables of a page.
 
 

@@ -23,8 +23,6 @@ from discreet.papers.claims.holohan2018_claims import CLAIMS
 from discreet.papers.study import Part, Row, Study, grid
 from discreet.questions.naive_bayes import GaussianNaiveBayes
 
-__all__ = ["STUDY", "iris"]
-
 Array = NDArray[np.float64]
 
 BOUNDS = ((4.0, 8.0), (2.0, 4.5), (1.0, 7.0), (0.0, 2.5))

@@ -24,9 +24,6 @@ from discreet.papers.claims.lee2022_claims import FIGURE_CLAIMS, FORMULA_CLAIMS
 from discreet.papers.figure import Figure
 from discreet.papers.study import Parameters, Part, Row, Study, grid, side_by_side, with_ends
 
-__all__ = ["age_shares", "STUDY", "crossing_by_ratio", "crossing_on_tables", "table_mechanisms"]
-
-
 # ---- lee2022, Figures 9 to 12: size and power of χ² tests on private tables, and the size of the defaults.
 
 

@@ -22,9 +22,6 @@ from discreet.papers.study import Part, Row, Study, grid, with_ends
 from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.proportion import ProportionVector
 
-__all__ = ["STUDY", "few_sizes"]
-
-
 # ---- liu2019, Figures 2 to 7: sanitized proportion vectors, their bias, error and coverage
 
 

@@ -43,9 +43,6 @@ from discreet.questions.comparison.paper import (
     simulated_quantiles,
 )
 
-__all__ = ["STUDY"]
-
-
 # ---- liu2023 section 6, Table 3: a generated case of the same shape as its click-through data
 
 

@@ -17,12 +17,6 @@ from discreet.papers.comparisons import LAWS, Sample, simulated_contrast, summar
 from discreet.papers.figure import LETTERS, Figure, noted, told_apart, worded
 from discreet.papers.study import Row
 
-__all__ = [
-    "CENSORS", "EPSILONS", "MAIN", "Metric", "MetricGrid", "RHOS", "SIZES", "blocks", "certified_cells", "compute",
-    "drawn", "joined", "shown", "simulation_cells", "simulation_figures", "simulation_rows",
-]  # fmt: skip
-
-
 # ---- MetricGrid: one line of panels for each measure, one column for each setting, as papers on simulations draw
 
 

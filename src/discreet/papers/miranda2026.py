@@ -45,9 +45,6 @@ from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.clusters.kmedian import LocalSearch
 from discreet.questions.clusters.lloyd import Box, labels_of
 
-__all__ = ["CLUSTERINGS", "STUDY", "clustering_cells", "clustering_rows", "with_data"]
-
-
 # ---- Clustering of the miranda2026 study: NICV of DPLloyd, and the average cost of k-median
 
 

@@ -19,13 +19,6 @@ from discreet.core.guarantee import ApproxDP
 from discreet.mechanisms.omission.amplification import before_outlier_suppression, before_poisson_sampling
 from discreet.papers.study import Parameters, Row
 
-__all__ = [
-    "CLUSTERING_RATES", "COLUMNS", "Column", "EPSILONS", "RepeatedMean", "FEW_RATES", "FEW_SPANS", "Omit", "SPANS",
-    "adult_table", "column", "difference", "estimate_mean", "estimate_share", "four_groups", "kept_counts",
-    "mean_errors", "mode_failures", "omissions", "spendable", "utility_row",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 
 

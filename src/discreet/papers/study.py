@@ -31,13 +31,6 @@ from discreet.core.errors import InvalidParameter
 from discreet.papers.figure import Figure, HeatMap
 from discreet.results.display import Facts, Result
 
-__all__ = [
-    "PaperClaim", "Decision", "FAILS", "HOLDS", "MeasuredRange", "OPEN", "Rows", "VERDICTS", "average", "compared",
-    "grid", "least", "most", "pick", "side_by_side", "size_of", "votes", "with_ends", "Part", "Progress", "Row",
-    "Study", "StudyResult", "decide", "pack", "run", "run_one", "stored_rows",
-]  # fmt: skip
-
-
 # ---- Claim: a sentence of a paper as data, with the statistic that decides it and the range in which it is true.
 
 

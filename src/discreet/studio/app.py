@@ -30,9 +30,6 @@ from discreet.studio import plan_pages, publish_pages, start_pages
 from discreet.studio.desk import HERE, Desk, Folder, from_script
 from discreet.studio.guard import ENTER, Guard, Message, Receive, Send
 
-__all__ = ["FAILED", "MOST_UPLOAD", "Turns", "studio_app", "StudioServer", "open_studio", "studio_server"]
-
-
 # ---- Turns: a page about a plan waits for the changes of that plan that were sent before it
 #
 # Without turns, a slow machine shows the price of a plan while its last change is still being written. The page then

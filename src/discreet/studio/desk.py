@@ -29,11 +29,6 @@ from discreet.results.display import held
 from discreet.results.plan import Plan
 from discreet.studio.toml_document import Place, TomlDocument, digest_of, value_at
 
-__all__ = [
-    "DATABASES", "DATA", "Folder", "Draft", "drafted", "Desk", "FormData", "Run", "Running", "form_of", "from_script",
-]  # fmt: skip
-
-
 # ---- Folder: the plans and the data that the studio may open. Nothing outside of it is listed, read or written.
 #
 # Two files that a plan or a person names are elsewhere: the ledger, which teams keep together, and the keys of

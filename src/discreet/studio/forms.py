@@ -15,12 +15,6 @@ from discreet.plans.skeleton import GalleryEntry, SettingHelp, gallery
 from discreet.studio.desk import Draft
 from discreet.studio.toml_document import GONE, Place, value_at
 
-__all__ = [
-    "shown_text", "typed_value", "Field", "column_fields", "fact_fields", "kind_at", "place_of_name", "question_fields",
-    "unit_fields",
-]  # fmt: skip
-
-
 # ---- Typed text: what a person types into a field, as a value of the plan file, and back.
 #
 # What does not fit stays as it was typed: the plan file then holds text where a number belongs, its reader says so, and

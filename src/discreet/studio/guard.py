@@ -18,8 +18,6 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl
 
-__all__ = ["ENTER", "HEADERS", "PAGE_POLICY", "PUBLISHED_POLICY", "Guard", "Message", "Receive", "Send"]
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]

@@ -50,12 +50,6 @@ from discreet.studio.forms import (
 from discreet.studio.start_pages import budget_bar, columns_of, interval_sketch, unit_picture
 from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, digest_of, value_at
 
-__all__ = [
-    "live_view", "add_question", "change", "declare", "plan_page", "pulse", "remove", "show_text", "undeclared_columns",
-    "undo", "write_text", "profile_page", "run_profile_page",
-]  # fmt: skip
-
-
 # ---- Live view: errors, costs and warnings of a draft, ready to be shown. Reads no data.
 
 

@@ -35,12 +35,6 @@ from discreet.studio.guard import PUBLISHED_POLICY
 from discreet.studio.start_pages import odds_picture
 from discreet.studio.toml_document import TomlDocument, digest_of
 
-__all__ = [
-    "SelfAttack", "anchor", "anchored", "approve", "attack_oneself", "bundle", "download", "learn_page", "ledger_page",
-    "ledger_view", "progress", "review_page", "run_page", "start_run", "verified",
-]  # fmt: skip
-
-
 # ---- Ledger view: what was spent, by release, team and period; whether the ledger is intact
 
 

@@ -22,12 +22,6 @@ from discreet.studio.desk import DATABASES, Desk, Folder, form_of
 from discreet.studio.forms import typed_value
 from discreet.studio.toml_document import GONE
 
-__all__ = [
-    "budget_bar", "interval_sketch", "odds_picture", "unit_picture", "DIALECT", "columns_of", "make_plan", "new_page",
-    "new_plan", "new_source", "start_page", "upload", "usual_dialect",
-]  # fmt: skip
-
-
 # ---- Pictures: small drawings as SVG. Colours are classes of the style sheet, so that they follow light and dark.
 
 

@@ -22,8 +22,6 @@ from discreet.core.errors import DiscreetError
 from discreet.core.files import read_regular, reason
 from discreet.publish.files import write_whole
 
-__all__ = ["GONE", "Conflict", "Place", "TomlDocument", "digest_of", "value_at"]
-
 Place = tuple[str | int, ...]
 """Where a setting stands: ``("release", 0, "column")``."""
 

@@ -40,9 +40,6 @@ from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
 
-__all__ = ["CrashReport", "crash_trials", "run_trials", "server_trials"]
-
-
 _DRAWN, _PUBLISHED, _LINES, _HANDLED, _FORKED = b"d", b"p", b"l", b"h", b"f"
 _RECORD = struct.Struct("=cd32s")
 _LONGEST_WAIT = 60.0  # seconds for a first draw

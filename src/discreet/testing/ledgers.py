@@ -16,8 +16,6 @@ from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.results.ledger import Ledger
 from discreet.testing.mechanisms import NotConformant, require
 
-__all__ = ["check_ledger"]
-
 _RELEASE: dict[str, Any] = {
     "question": {"ask": "count"},
     "mechanism": {"name": "laplace", "scale": 1.0},

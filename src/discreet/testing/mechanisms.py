@@ -39,12 +39,6 @@ from discreet.questions.bounded import BoundedStatistic
 from discreet.results.display import Facts, Result, number
 from discreet.results.release import statistic_from_dict
 
-__all__ = [
-    "NotConformant", "require", "MechanismReport", "check_calibration", "check_mechanism", "check_sampler",
-    "check_statistic", "worst_change",
-]  # fmt: skip
-
-
 # ---- Conformance: how a check says that something does not keep its contract.
 
 

@@ -20,11 +20,6 @@ from discreet.testing.mechanisms import require
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "HOSTILE_TEXTS", "SourceReport", "check_source", "check_values", "documented_choice", "documented_readings",
-    "hostile_columns", "hostile_fields",
-]  # fmt: skip
-
 
 # ---- Values: texts that readers are known to trip over, and in plain Python what each of them means
 

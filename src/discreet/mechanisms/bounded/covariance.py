@@ -32,9 +32,6 @@ from discreet.mechanisms.laplace import laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Kind, Mechanism, SampledLaw
 
-__all__ = ["BoundedCovariance", "nearest_covariance"]
-
-
 # ---- Positive semidefinite: the nearest covariance matrix with its variances inside their bounds (higham2002)
 
 

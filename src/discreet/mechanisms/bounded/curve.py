@@ -25,12 +25,6 @@ from numpy.typing import NDArray
 
 from discreet.core.numbers import ball, precisely
 
-__all__ = [
-    "BoundedCurve", "FLAT", "concentration_bound", "divergence", "divergence_bound", "half_line_bound",
-    "largest_divergence", "largest_loss", "rise", "total_variation", "worst_position",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 
 FLAT = 45.0

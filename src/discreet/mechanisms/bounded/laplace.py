@@ -44,13 +44,6 @@ from discreet.mechanisms.laplace import LaplaceLaw, LaplaceProfile, laplace_scal
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Kind, LocationLaw, Mechanism, Size, probabilities, spread
 
-__all__ = [
-    "ClampedLaplaceLaw", "TruncatedLaplaceLaw", "clamped_laplace_interval", "first_moment",
-    "truncated_laplace_interval", "Domain", "require_covered", "BoundedLaplace",
-    "BoundaryInflatedLaplace",
-]  # fmt: skip
-
-
 # ---- Truncated Laplace law: Laplace noise conditioned on an interval (holohan2018's bounded Laplace).
 
 

@@ -22,9 +22,6 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism, SampledLaw
 from discreet.mechanisms.tables.post_processed import onto_simplex
 
-__all__ = ["BoundedProportions", "HistogramTree", "TiedPair"]
-
-
 # ---- Histogram tree: nodes above the cells of a histogram, and the consistent values nearest to noisy ones (hay2010)
 
 

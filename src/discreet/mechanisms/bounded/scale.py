@@ -47,13 +47,6 @@ from discreet.mechanisms.loss_distribution import (
     loss_knots,
 )
 
-__all__ = [
-    "WEAK_MU", "bounded_laplace_scale", "bounded_laplace_scales", "bracketed_shift", "half_line", "published_scale",
-    "pure_shift", "touching_shift", "BoundedLaplaceProfile", "Coordinate", "assigned_loss", "common_scale",
-    "spread_loss",
-]  # fmt: skip
-
-
 # ---- Touching shift: how far the truth may move, in scales, until the worst pair's δ(ε) is the δ allowed
 #
 # Floats only, for whole arrays: a starting point for certificates, which do not depend on it. Notation and formulas:
@@ -519,7 +512,7 @@ class BoundedLaplaceProfile(CurveProfile):
     0.07293
     """
 
-    facts: ClassVar[tuple[str, ...]] = ("moves",)
+    made_of: ClassVar[tuple[str, ...]] = ("moves",)
 
     def __init__(
         self, moves: Iterable[tuple[Fraction, Fraction | None]], shares: Sequence[Fraction] | None = None

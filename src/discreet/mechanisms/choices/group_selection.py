@@ -29,12 +29,6 @@ from discreet.mechanisms.gaussian import GaussianLaw, gaussian_scale
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism, Size
 
-__all__ = [
-    "GroupSelection", "InclusionLaw", "OptimalSelection", "changed_groups", "selecting_guarantee", "GaussianThreshold",
-    "ThresholdProfile",
-]  # fmt: skip
-
-
 # ---- InclusionLaw: independent yes and no, each with its own probability
 
 

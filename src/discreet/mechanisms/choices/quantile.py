@@ -26,13 +26,6 @@ from discreet.mechanisms.composition import compose, compose_curves
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Kind, Law, Mechanism
 
-__all__ = [
-    "FARTHEST", "Histogram", "RankClasses", "below", "group_histograms", "histogram", "picked", "rank_distances",
-    "share_of", "simulated", "QuantileChoice", "range_factor", "IntervalEnds", "PARTS", "QuantileInterval", "fine_pair",
-    "rough_pair", "round_ladders", "roundest",
-]  # fmt: skip
-
-
 # ---- Ranks: how far the points of a public grid are from a target rank, in private data.
 #
 # A histogram is a pair of rows: the grid steps that occur, with both ends of the grid, and how often they occur. The

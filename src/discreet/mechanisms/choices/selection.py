@@ -39,12 +39,6 @@ from discreet.mechanisms.laplace import Laplace, LaplaceProfile
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile, PrivacyLoss, curve_loss
 from discreet.mechanisms.mechanism import Kind, Law, Mechanism, Size
 
-__all__ = [
-    "ChoiceLaw", "RangeProfile", "Selection", "WeighedSelection", "exact_scores", "largest_move", "moves_one_way",
-    "whole_gaps", "ExponentialMechanism", "PermuteAndFlip", "flip_probabilities", "ReportNoisyMax",
-]  # fmt: skip
-
-
 # ---- The profile of mechanisms of bounded range, such as the exponential mechanism
 
 

@@ -23,12 +23,6 @@ from discreet.core.guarantee import HUGE_EPSILON, ApproxDP, GaussianDP, Guarante
 from discreet.core.numbers import ball, decimal, down, greatest, precisely, up
 from discreet.core.protection import Neighbours
 
-__all__ = [
-    "before_outlier_epsilon", "before_outlier_suppression", "before_poisson_sampling", "deterministic_suppression",
-    "outlier_epsilon", "outlier_epsilon_up", "outlier_suppression", "poisson_sampling", "sampling_without_replacement",
-]  # fmt: skip
-
-
 # ---- The ε of outlier-score suppression: miranda2026, Theorem 5.4, in a form that is concave and so easy to certify
 #
 # With w = M − m, κ = 1 − m, μ = 1 − M, E = e^ε and s the mean excess distance of the neighbour's record, the two

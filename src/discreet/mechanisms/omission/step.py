@@ -31,13 +31,6 @@ from discreet.core.protection import ROW, Neighbours, Unit
 from discreet.core.rows.read import canonical_text
 from discreet.mechanisms.omission import amplification
 
-__all__ = [
-    "AbsoluteDistance", "DiscreteDistance", "Distance", "EuclideanDistance", "outlier_scores", "distance_from_dict",
-    "Omission", "OutlierSuppression", "PoissonSample", "omission_from_dict", "Algorithm", "independent_deletion",
-    "suppression", "suppressor_sensitivity",
-]  # fmt: skip
-
-
 # ---- Outlier scores: the mean distance of each record to all records, for distances normalised by public bounds.
 #
 # miranda2026 (§5.3) deletes record x with probability out_D(x) = m + (M − m)·mean_y d(x, y). Every distance here

@@ -20,12 +20,6 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.tables.post_processed import PostProcessed, exact_total, onto_total
 
-__all__ = [
-    "LinearFacts", "RankDeficientGaussian", "Rows", "from_helmert", "to_helmert", "trend", "JamesSteinGaussian",
-    "Target", "Towards", "james_stein_risk", "shrunk", "target",
-]  # fmt: skip
-
-
 # ---- The rank-deficient Gaussian mechanism: no noise in directions that are public anyway.
 
 

@@ -30,12 +30,6 @@ from discreet.mechanisms.mechanism import Law, Mechanism
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = [
-    "Accuracy", "Axes", "Component", "MarginsNoise", "Workload", "below", "cell_covariance", "centred", "centred_share",
-    "component_variances", "direct_shares", "lifted", "margin_of", "scaled_centred", "shape_of", "variance_shares",
-    "MarginsGaussian", "MarginsLaplace",
-]  # fmt: skip
-
 
 # ---- Components of margins: every margin of a table as a sum of parts that do not overlap
 #

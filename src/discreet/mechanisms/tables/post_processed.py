@@ -23,12 +23,6 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import AdditiveNoise, Kind, Law, Mechanism, SampledLaw, mechanism_from_dict
 
-__all__ = [
-    "Box", "Clip", "box_ends", "checked_box", "clip_choice", "clipped", "onto_simplex", "onto_total", "rounded",
-    "PostProcessed", "exact_total", "Clipped",
-]  # fmt: skip
-
-
 # ---- Clipping: moving a noisy table to the nearest possible one, which is post-processing and never costs accuracy.
 #
 # Proof that each of them dominates what it is given: ``docs/proofs/table_noise.md``.

@@ -15,8 +15,6 @@ from scipy.optimize import minimize_scalar
 
 from discreet.papers.study import MeasuredRange, PaperClaim, Rows, compared
 
-__all__ = ["CLAIMS"]
-
 _EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 _MOVES = (0.001, 0.01, 0.1, 0.3, 0.5, 0.9, 0.999)
 """ΔQ on the domain [0, 1]; a whole domain is asked about separately."""

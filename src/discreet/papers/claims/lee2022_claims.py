@@ -16,9 +16,6 @@ from scipy.special import gammaln, ndtr, ndtri, xlogy
 
 from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, most, pick, votes
 
-__all__ = ["FIGURE_CLAIMS", "FORMULA_CLAIMS"]
-
-
 Row = dict[str, Any]
 GAUSSIAN = ("M_G", "M_r", "M_JS0", "M_JS", "M_rJS")
 _OPEN = "none, as published"

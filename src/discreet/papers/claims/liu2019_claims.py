@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from discreet.core.guarantee import ApproxDP
 from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, least, most, pick, size_of
 
-__all__ = ["meant_scale", "printed_scale", "FIGURE_CLAIMS", "FORMULA_CLAIMS"]
-
-
 # ---- liu2019 (3): the scale of generalized Gaussian noise by the paper's rule, as printed and as it must be meant.
 
 

@@ -11,9 +11,6 @@ from typing import Any
 
 from discreet.papers.study import MeasuredRange, PaperClaim, Rows, compared, votes
 
-__all__ = ["CLAIMS", "SIMULATION_CLAIMS"]
-
-
 # ---- Claims of liu2023 section 5, decided from the stored simulations at the paper's own 500 repeats
 
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, least, most, pick, votes
 
-__all__ = ["CLAIMS"]
-
 Row = dict[str, Any]
 _SETTINGS = tuple(
     (e, m, M) for e, m, M in product((0.0, 0.5, 1.0, 2.0), (0.1, 0.3, 0.5, 0.7), (0.2, 0.4, 0.6, 0.9)) if m <= M
