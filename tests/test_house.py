@@ -212,24 +212,24 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 205,
-    "code lines": 54_456,
-    "classes": 555,
+    "files": 204,
+    "code lines": 54_050,
+    "classes": 529,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_956,
     "imports, per mille of the code": 84,
-    "own classes in the longest MRO of a release": 6,
+    "own classes in the longest MRO of a release": 5,
     "facade: code lines": 85,
     "code lines for each comment": 26,
     "mean: files": 29,
-    "mean: lines": 1_077,
+    "mean: lines": 1_067,
     "mean: calls from room to room": 68,
     "regression: files": 36,
-    "regression: lines": 1_404,
+    "regression: lines": 1_394,
     "regression: calls from room to room": 297,
-    "run: files": 61,
-    "run: lines": 4_083,
+    "run: files": 60,
+    "run: lines": 4_070,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from discreet import Bounds, Categories, PureDP, Schema
-from discreet.plans.sampling_error import budget_warnings, groups_of, privacy_is_free, release_warnings, sampling_error
 from discreet.questions.count import CountQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.tables.table import TableQuestion
 from discreet.questions.variance import StandardDeviationQuestion, VarianceQuestion
+from discreet.results.plan import budget_warnings, groups_of, privacy_is_free, release_warnings, sampling_error
 
 SCHEMA = Schema(
     columns={

@@ -31,11 +31,11 @@ from discreet.inference.moments import PartMoments, moment_weights
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance, ratio_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.plans.sampling_error import groups_of, sampling_error
 from discreet.questions.bounded import bounds_of_columns, clipped, fractions, root_interval
 from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
+from discreet.results.plan import groups_of, sampling_error
 from discreet.results.release import Release, Statistic
 
 __all__ = [

@@ -17,9 +17,13 @@ from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile, PlannedQuestion, open_options
 from discreet.plans.profile import ProfilePlan, plan_profile, run_profile
-from discreet.plans.sampling_error import (
+from discreet.plans.skeleton import gallery, needs_delta, suggested
+from discreet.publish.report import meaning_of
+from discreet.results.display import number, printable
+from discreet.results.plan import (
     COUNTS,
     SPREAD,
+    Plan,
     averaged_bounds,
     budget_warnings,
     expected_proportion,
@@ -30,10 +34,6 @@ from discreet.plans.sampling_error import (
     sampling_error,
     shares_of,
 )
-from discreet.plans.skeleton import gallery, needs_delta, suggested
-from discreet.publish.report import meaning_of
-from discreet.results.display import number, printable
-from discreet.results.plan import Plan
 from discreet.results.wording import attacker_words
 from discreet.studio.desk import Desk, Draft, FormData, form_of, from_script
 from discreet.studio.forms import (
