@@ -213,14 +213,14 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 54_050,
+    "code lines": 53_991,
     "classes": 529,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_956,
+    "core: code lines": 5_943,
     "imports, per mille of the code": 84,
     "own classes in the longest MRO of a release": 5,
-    "facade: code lines": 85,
+    "facade: code lines": 93,
     "code lines for each comment": 26,
     "mean: files": 29,
     "mean: lines": 1_067,

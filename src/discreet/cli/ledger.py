@@ -34,12 +34,7 @@ def explain(file: str, release: str, /, *, json: bool = False) -> None:
 
 
 def show(
-    file: str,
-    /,
-    *,
-    by: Literal["release", "period", "team"] | None = None,
-    json: bool = False,
-    out: Path | None = None,
+    file: str, /, *, by: Literal["release", "period", "team"] | None = None, json: bool = False, out: Path | None = None
 ) -> None:
     """Show what was spent and what is left.
 

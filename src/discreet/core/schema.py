@@ -600,10 +600,7 @@ class Schema:
         requirements.instance("column", name, str, 'the name of one column, such as "age"')
         if name not in self.columns:
             raise InvalidParameter(
-                "column",
-                name,
-                "is not declared in the schema",
-                f"{spelling(name, self.columns)} Or declare it.",
+                "column", name, "is not declared in the schema", f"{spelling(name, self.columns)} Or declare it."
             )
         return self.columns[name]
 
@@ -666,10 +663,7 @@ class Schema:
         if self.unit_is_row:
             if override is not None:
                 raise InvalidParameter(
-                    "contribution",
-                    override,
-                    "each privacy unit has one row, which counts",
-                    "Leave contribution out.",
+                    "contribution", override, "each privacy unit has one row, which counts", "Leave contribution out."
                 )
             return _ONE_ROW
         if override is not None:
@@ -715,12 +709,7 @@ _MOST_MOVES = 64
 
 
 def stability(
-    limits: Contribution,
-    *,
-    cells: int,
-    neighbours: Neighbours,
-    low: Fraction | int = 0,
-    high: Fraction | int = 1,
+    limits: Contribution, *, cells: int, neighbours: Neighbours, low: Fraction | int = 0, high: Fraction | int = 1
 ) -> Sensitivity:
     """Sensitivity of per-cell sums of values in [low, high] when each unit is bounded by ``limits``.
 

@@ -29,14 +29,7 @@ from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile, PlannedQuestion, meaning
 from discreet.publish.files import write_whole
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.report import (
-    ReportedRelease,
-    as_markdown,
-    as_page,
-    methods_markdown,
-    methods_page,
-    report_facts,
-)
+from discreet.publish.report import ReportedRelease, as_markdown, as_page, methods_markdown, methods_page, report_facts
 from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 
@@ -50,13 +43,7 @@ _LIBRARIES = ("numpy", "scipy", "cryptography")
 
 
 def write_bundle(
-    plan: str | Path,
-    out: Path,
-    *,
-    by: str,
-    public: str,
-    sign: Callable[[bytes], bytes],
-    period: str | None = None,
+    plan: str | Path, out: Path, *, by: str, public: str, sign: Callable[[bytes], bytes], period: str | None = None
 ) -> Path:
     """Collect what a run published, with the ledger's entries, sign it and write it.
 

@@ -36,14 +36,7 @@ from discreet.plans.planner import Planner, Rehearsal, Rehearsing
 from discreet.publish.export import RESULTS_FORMAT, all_rows, export, read_facts
 from discreet.publish.files import bundled_plan, check_not_rolled_back, write_anchor, write_whole
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.report import (
-    ReportedRelease,
-    as_markdown,
-    as_page,
-    methods_markdown,
-    methods_page,
-    report_facts,
-)
+from discreet.publish.report import ReportedRelease, as_markdown, as_page, methods_markdown, methods_page, report_facts
 from discreet.questions.profile.released_first import check_approvable, released_first
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, expected
@@ -760,11 +753,7 @@ class Job:
         return answers, drawn
 
     def _write(
-        self,
-        directory: Path,
-        ledger: Ledger,
-        answers: list[tuple[PlannedQuestion, Any]],
-        drawn: int,
+        self, directory: Path, ledger: Ledger, answers: list[tuple[PlannedQuestion, Any]], drawn: int
     ) -> JobResult:
         entries = [
             ReportedRelease(name=one.name, title=one.title, question=one.question, answer=answer)

@@ -26,12 +26,7 @@ Make = Callable[[Guarantee, Sensitivity], Mechanism]
 _PLACES, _KNOTS = 21, 25
 _LEAST_DELTA = 1e-6
 """The privacy curves are drawn as far as the slowest of them takes to fall to this δ."""
-_PANELS = {
-    "bias": "bias",
-    "variance": "variance",
-    "mse": "mean squared error",
-    "delta": "δ(ε)",
-}
+_PANELS = {"bias": "bias", "variance": "variance", "mse": "mean squared error", "delta": "δ(ε)"}
 
 
 @dataclass(frozen=True)

@@ -806,7 +806,7 @@ def _how(facts: Mapping[str, Any]) -> NotePart:
             f"The statistics were computed with discreet {facts['version']}. It adds random noise from the operating "
             "system's entropy, calibrated to how far one unit can move each result, and verifies every guarantee "
             "against the exact privacy loss of the mechanism before it draws. A ledger on disk records each release "
-            f"before its noise is drawn; its last entry has the checksum {facts['privacy']['head']}.",
+            f"before its noise is drawn; its last entry has the checksum {facts['privacy']['head']}."
         ],
         rows,
     )
@@ -847,7 +847,7 @@ def _omitted(facts: Mapping[str, Any]) -> NotePart:
         "What was left out",
         [
             "Rows were dropped and values were moved as stated above under what was taken as public. How many rows "
-            "this concerned is not known unless a release counts them: their number is private, too.",
+            "this concerned is not known unless a release counts them: their number is private, too."
         ],
         points=[*(f"Counted: {one}." for one in sorted(counted)), *_flags(facts)],
     )

@@ -161,10 +161,7 @@ def _multiplicities(values: ArrayLike | None, candidates: int) -> list[int] | No
     counts = [int(value) for value in np.asarray(values, dtype=object).ravel()]
     if len(counts) != candidates or any(count < 0 for count in counts) or not any(counts):
         raise InvalidParameter(
-            "multiplicity",
-            "…",
-            "must hold one whole number ≥ 0 per candidate, not all zero",
-            "Check its length.",
+            "multiplicity", "…", "must hold one whole number ≥ 0 per candidate, not all zero", "Check its length."
         )
     return counts
 

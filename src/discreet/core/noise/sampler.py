@@ -269,10 +269,7 @@ def uniform_ball(bits: int, count: int) -> arb:
 
 
 def exact_draws(
-    family: Family,
-    location: Location,
-    grid: NDArray[np.float64],
-    entropy: Entropy = SYSTEM_ENTROPY,
+    family: Family, location: Location, grid: NDArray[np.float64], entropy: Entropy = SYSTEM_ENTROPY
 ) -> NDArray[np.float64]:
     """One draw per flattened location, each the ideal output rounded to its grid (halves up)."""
     total = location.floats.size

@@ -32,15 +32,7 @@ from discreet.core.rows.expressions import (
 )
 from discreet.core.rows.read import Dataset, Dialect
 from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, stored, take
-from discreet.core.schema import (
-    Bounds,
-    Categories,
-    Column,
-    Contribution,
-    Related,
-    Schema,
-    related_schema,
-)
+from discreet.core.schema import Bounds, Categories, Column, Contribution, Related, Schema, related_schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
