@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import shutil
@@ -88,16 +87,11 @@ SEALED = {
 @cache
 def load_ibis() -> Any:
     """The package ibis, or an error that says how to install it."""
-    collecting = gc.isenabled()
-    gc.disable()  # thousands of classes are made, and none is garbage: a sixth of the time
     try:
         import ibis
         import pyarrow  # noqa: F401  (every result comes back through it)
     except ImportError as missing:
         raise MissingExtra(missing.name or "ibis", "tables") from None
-    finally:
-        if collecting:
-            gc.enable()
     return ibis
 
 
