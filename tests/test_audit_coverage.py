@@ -11,7 +11,7 @@ import discreet.inference
 import discreet.mechanisms
 import discreet.questions.clusters
 import discreet.questions.naive_bayes
-from discreet.audit.attack_plan import RELEASES_NOTHING, audited_names, pipelines
+from discreet.audit.attack_plan import audited_names, pipelines
 from discreet.audit.hostile import hostile_calls, hostile_questions
 from discreet.audit.pipeline import audit_pipeline
 from discreet.core.errors import InvalidParameter
@@ -31,6 +31,29 @@ PUBLIC = {
         if name != "asked" and not name.endswith("Question")  # those are audited as they are asked
     ),
 }
+_DECLARED = "declares public facts; reads no data"
+_READS_RELEASES = "reads releases, which are public; an import rule keeps it from data"
+
+RELEASES_NOTHING: dict[str, str] = {
+    **dict.fromkeys(("PureDP", "ApproxDP", "ZeroConcentratedDP", "GaussianDP", "Neighbours", "Sensitivity"),
+    _DECLARED), **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins",
+    "PrivateLabels"), _DECLARED), **dict.fromkeys(("PrivateBounds", "PrivateLimit"), _DECLARED),
+    **dict.fromkeys(("compose", "compose_curves", "bounded_laplace_scales", "compare_laws"),
+    "computes from guarantees alone"), **dict.fromkeys(("Bands", "Dates", "Feature", "Formula", "Related",
+    "schema_from_dict"), _DECLARED), **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"),
+    "plans from public facts"), **dict.fromkeys(("Session.by", "Session.where"),
+    "ask the same questions, by groups or of fewer rows"), **dict.fromkeys(("Scenario", "ExpectedNumbers",
+    "ExpectedLabels", "Session.rehearsing"), "draws rows from guesses"), **dict.fromkeys(("NoiseAware",
+    "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
+    **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
+    **dict.fromkeys(("all_margins", "hierarchy"), "lists names of columns and labels"),
+    "Session.declaring": "declares public facts; reads no data", "Session.dataset": "the data itself, for its owner",
+    "Session.check_source": "reads the rows for their owner, and tells nobody else",
+    "Session.exact": "stays private: its repr shows no value", "Session.ask": "what every named question calls",
+    "Session.require": "looks at the names of columns alone",
+    "Session.source_names": "looks at the names of columns alone",
+}  # fmt: skip
+"""Public names that release nothing, each with the reason."""
 AUDITED = audited_names()
 pytestmark = pytest.mark.xdist_group("pipelines")
 """On one worker, so that each pipeline is audited once."""

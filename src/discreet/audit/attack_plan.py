@@ -332,30 +332,6 @@ PIPELINES: dict[str, Callable[[], Iterator[Pipeline]]] = {
 }  # fmt: skip
 """Every pipeline, by what it is about. The audit runs all of them, and has no other list."""
 
-_DECLARED = "declares public facts; reads no data"
-_READS_RELEASES = "reads releases, which are public; an import rule keeps it from data"
-
-RELEASES_NOTHING: dict[str, str] = {
-    **dict.fromkeys(("PureDP", "ApproxDP", "ZeroConcentratedDP", "GaussianDP", "Neighbours", "Sensitivity"),
-    _DECLARED), **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins",
-    "PrivateLabels"), _DECLARED), **dict.fromkeys(("PrivateBounds", "PrivateLimit"), _DECLARED),
-    **dict.fromkeys(("compose", "compose_curves", "bounded_laplace_scales", "compare_laws"),
-    "computes from guarantees alone"), **dict.fromkeys(("Bands", "Dates", "Feature", "Formula", "Related",
-    "schema_from_dict"), _DECLARED), **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"),
-    "plans from public facts"), **dict.fromkeys(("Session.by", "Session.where"),
-    "ask the same questions, by groups or of fewer rows"), **dict.fromkeys(("Scenario", "ExpectedNumbers",
-    "ExpectedLabels", "Session.rehearsing"), "draws rows from guesses"), **dict.fromkeys(("NoiseAware",
-    "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
-    **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
-    **dict.fromkeys(("all_margins", "hierarchy"), "lists names of columns and labels"),
-    "Session.declaring": "declares public facts; reads no data", "Session.dataset": "the data itself, for its owner",
-    "Session.check_source": "reads the rows for their owner, and tells nobody else",
-    "Session.exact": "stays private: its repr shows no value", "Session.ask": "what every named question calls",
-    "Session.require": "looks at the names of columns alone",
-    "Session.source_names": "looks at the names of columns alone",
-}  # fmt: skip
-"""Public names that release nothing, each with the reason."""
-
 
 def pipelines() -> Iterator[Pipeline]:
     """Every pipeline."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import html
 import math
 import platform
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
 from textwrap import wrap
 from typing import Any
 
@@ -129,24 +132,16 @@ class Refusal:
 # ---- Page: the facts of an audit as one self-contained HTML file, and as markdown for the documentation.
 
 
-_STYLE = """
-body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
-main { max-width: 60rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
-h1 { font-size: 1.7rem; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
-.soft { color: var(--soft); } .wide { overflow-x: auto; }
-.verdict { border: 1px solid var(--line); border-radius: .5rem; padding: .8rem 1rem; font-weight: 600; }
-.good { color: var(--blue); } .bad { color: var(--amber); font-weight: 700; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th[scope=row], thead th:first-child { text-align: left; font-weight: 400; }
-@media (max-width: 42rem) {
- tr { display: grid; grid-template-columns: 1fr 1fr 4.2rem 5.6rem; padding: .3rem 0; }
- tr { border-bottom: 1px solid var(--line); }
- th, td { border: 0; padding: 0 .2rem; white-space: normal; font-size: .85rem; overflow-wrap: anywhere; }
- th[scope=row], thead th:first-child { grid-column: 1 / -1; font-weight: 600; font-size: .95rem; }
-}
-@media print { main { max-width: none; padding: 0; } table { break-inside: avoid; } }
-"""
+def _stored(name: str) -> str:
+    return files("discreet.audit").joinpath("data", name).read_text(encoding="utf-8")
+
+
+@cache
+def _words() -> dict[str, Any]:
+    """The sections of a report, and what no run finds."""
+    return tomllib.loads(_stored("report.toml"))
+
+
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -156,11 +151,11 @@ def audit_page(facts: Mapping[str, Any]) -> str:
     title = html.escape(facts["title"])
     kind = "Deep run" if facts["deep"] else "Short run"
     about = html.escape(f"{kind} of discreet {facts['version']}, {facts['created']}, {facts['machine']}.")
-    mark = "good" if facts["passed"] else "bad"
+    mark, style = "good" if facts["passed"] else "bad", _stored("report.css")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{PALETTE}{_STYLE}</style></head>'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"><style>{PALETTE}\n{style}</style></head>'
         f'<body><main><h1>{title}</h1><p class="soft">{about}</p>'
         f'<p class="verdict {mark}">{html.escape(facts["verdict"])}</p>'
         f"{_limits(facts)}{sections}</main></body></html>\n"
@@ -222,87 +217,6 @@ def audit_markdown(facts: Mapping[str, Any]) -> str:
 
 
 # ---- Report: what an audit tried, what it found, its verdict in words, and what it could not have found.
-
-
-_SECTIONS = {
-    "exact": (
-        "Exact audit: the loss computed from the laws",
-        "The largest loss between worst-case neighbours, from distribution functions. 100 % reached means that no "
-        "noise is wasted; more would be a breach.",
-    ),
-    "pipeline": (
-        "Pipeline audit: from rows to what is published",
-        "Sessions, models, comparisons and releases as they run, on every table of a small world: what neighbours lose "
-        "through all draws together, beside what the ledger was charged. Nothing else that is published may differ.",
-    ),
-    "session": (
-        "Session audit: generated worlds and their worst neighbours",
-        "Every question on data with random public facts. Between worst neighbours the exact value moves by no more "
-        "than declared, the loss is within the charge, real draws certify no more, and nothing else differs.",
-    ),
-    "told": (
-        "Everything that is told: printed, warned, logged, written",
-        "Under the same noise, on 0 to 1,001 rows or people: plans, refusals, reports, workbooks, bundles and ledgers "
-        "must be the same to the last byte. Errors at any draw or read say the same words and give no second noise.",
-    ),
-    "keys": (
-        "Keys and digests: what is kept, and what is the same release",
-        "Questions that differ in one setting, asked in two orders; every field that makes a release, changed.",
-    ),
-    "statistical": (
-        "Statistical audit: lower bounds from draws",
-        "What an attacker can prove from outputs alone, with 99.9 % confidence. It must stay below the claim.",
-    ),
-    "exhaustive": (
-        "Exhaustive audit: all pairs on finite grids",
-        "Every cell of outputs of every pair of neighbours, decided in interval arithmetic of 2048 bits.",
-    ),
-    "sweep": ("Random neighbours", "Draws on pairs of data sets that nobody chose."),
-    "calibration": (
-        "The auditor itself: power and false alarms",
-        "Whether a claim that is 5 % too small is found, and whether right claims are left alone.",
-    ),
-    "replay": (
-        "Replay audit: declared and measured change",
-        "How far a statistic really moves between neighbours, beside the sensitivity that it declares.",
-    ),
-    "timing": (
-        "Timing audit: AUC of running times",
-        "How well running times tell two values apart: 0.5 is a coin, 1 is certainty; the interval is in brackets.",
-    ),
-    "randomness": (
-        "Randomness and spending",
-        "No output repeats, not even after a fork, and nothing is drawn before it is paid for.",
-    ),
-    "ledger": (
-        "Ledger programs",
-        "Random spends, requests, partitions and restarts, beside a model of twenty lines in fractions.",
-    ),
-    "recomputed": (
-        "Computed twice: arithmetic, noise, reading, ledgers",
-        "Rounding, curves and grids beside fractions, draws from chosen words beside their laws in 400 bits, files "
-        "beside a slow reader, and ledgers that were changed on disk.",
-    ),
-    "hostile": ("Hostile arguments", "Calls that must be refused in words or answered in finite time."),
-    "aborted": ("Audits that failed", "Something that must work refused or failed, which is a finding by its name."),
-    "skipped": (
-        "Audits that were skipped",
-        "A package that they need is not installed here. Nothing is known of what they look at.",
-    ),
-}
-"""Key to heading and what the reader learns from it."""
-
-
-_LIMITS = (
-    "Whether what you declare is true: bounds, labels, limits, who is one person.",
-    "Faults that need other settings, declarations or data than those tried: more than 1,001 rows or people, more than "
-    "three periods, several related tables, tables beyond three columns.",
-    "Spark, PostgreSQL and other engines and versions than those of this machine: run check_source on yours.",
-    "What a machine gives away besides: memory, disks, networks, backups, other processes, and times, but for a few.",
-    "Noise that is wrong in a way that no test of words, laws or draws sees; weak randomness of the operating system.",
-    "People: who may read the data, who approves what, and answers that are combined with other sources.",
-)
-"""What no run finds."""
 
 
 @dataclass(frozen=True)
@@ -386,15 +300,15 @@ class AuditReport(Result):
             own.append(f"What was skipped: {', '.join(dict.fromkeys(line.name for line in self.skipped))}.")
         if not self.deep:
             own.append("Excesses of a few per cent that only many draws show: run discreet audit --deep.")
-        return [*own, *_LIMITS]
+        return [*own, *_words()["limits"]]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
         sections = []
-        for key, (title, words) in _SECTIONS.items():
+        for key, words in _words()["sections"].items():
             lines = [line.to_dict() | {"found": line.words} for line in self.lines if line.section == key]
             if lines:
-                sections.append({"key": key, "title": title, "words": words, "lines": lines})
+                sections.append({"key": key, **words, "lines": lines})
         return {
             "discreet": "audit",
             "title": self.heading(),

@@ -25,6 +25,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
+from importlib.resources import files
 from itertools import count, permutations
 from pathlib import Path
 from pkgutil import walk_packages
@@ -451,38 +452,6 @@ def _one_more() -> Iterator[Compared]:
 
 # ---- whole runs ------------------------------------------------------------------------------------------------------
 
-_PLAN = """\
-title = "All that is told"
-
-[ledger]
-path = "told.ledger"
-
-[source]
-path = "rows.csv"
-
-[budget]
-epsilon = 40
-delta = 0.5
-
-[schema]
-where = "y is missing or y < 7"
-{unit}
-[schema.columns.arm]
-categories = ["A", "B", "C"]
-[schema.columns.half]
-categories = ["L", "R"]
-nulls = "=L"
-unknown = "=L"
-[schema.columns.x]
-low = 0
-high = 2
-grid = 1
-[schema.columns.y]
-low = -1
-high = 1
-grid = 0.5
-nulls = 0
-"""
 _UNIT = """
 [schema.unit]
 column = "person"
@@ -595,7 +564,8 @@ def _one_ledger() -> Iterator[Compared]:
 
 
 def _run_told(place: Path, kind: str, size: int, grows: int = 0) -> Texts:
-    plan = _PLAN.format(unit=_UNIT if kind == "people" else "")
+    stored = files("discreet.audit").joinpath("data/told.toml").read_text(encoding="utf-8")
+    plan = stored.format(unit=_UNIT if kind == "people" else "")
     releases = "".join(f'\n[[release]]\nname = "{ask}"\nask = "{ask}"\n{text}\n' for ask, text in _RELEASES.items())
     (place / "told.toml").write_text(plan + releases)
     (place / "poor.toml").write_text(plan + '\n[[release]]\nname = "dear"\nask = "count"\n')

@@ -344,27 +344,6 @@ def _markdown(lead: str, studies: Sequence[tuple[Study, StudyResult]]) -> str:
     return "\n".join(sections)
 
 
-_STYLE = """
-@media screen and (prefers-color-scheme: dark) { img { filter: invert(.92) hue-rotate(180deg); } }
-body { margin: 0; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); }
-a { color: var(--blue); }
-main { max-width: 76rem; margin: 0 auto; padding: 1rem 1rem 4rem; }
-nav { columns: 16rem; padding: 0; } nav a { display: block; }
-h2 { margin-top: 3rem; border-top: 2px solid var(--ink); padding-top: .6rem; }
-.part { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1rem 2rem; margin: 1.5rem 0; }
-.part > h3 { grid-column: 1 / -1; margin: 0; }
-figure { margin: 0 0 1.5rem; } img { background: #fff; width: 100%; max-width: 40rem; height: auto; }
-figcaption, .soft { color: var(--soft); font-size: .9rem; } .soft a { overflow-wrap: anywhere; }
-.told { border-left: 4px solid var(--line); padding-left: 1rem; }
-.told.here { border-color: var(--blue); margin-top: 1rem; }
-.told > strong:first-child { display: block; }
-.told td, .told th { white-space: normal; vertical-align: top; } .told { overflow-x: auto; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
-th, td { padding: .15rem .5rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
-@media (max-width: 50rem) { .part { grid-template-columns: minmax(0, 1fr); } }
-"""
-
-
 def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) -> str | None:
     """The gallery as HTML; None where the library that reads markdown is not installed."""
     try:
@@ -372,6 +351,7 @@ def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) 
     except ImportError:
         return None
     render = MarkdownIt("commonmark", {"html": False}).enable("table").render
+    style = files("discreet.papers").joinpath("data/gallery.css").read_text(encoding="utf-8")
     links, sections = [], []
     for study, result in studies:
         links.append(f'<a href="#{escape(study.paper)}">{escape(study.title)}</a>')
@@ -381,7 +361,7 @@ def _page(lead: str, studies: Sequence[tuple[Study, StudyResult]], quick: bool) 
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Reproduction gallery</title><style>{PALETTE}{_STYLE}</style></head>"
+        f"<title>Reproduction gallery</title><style>{PALETTE}\n{style}</style></head>"
         "<body><main><h1>Reproduction gallery</h1>"
         f"{render(lead)}<nav>{''.join(links)}</nav>{''.join(sections)}</main></body></html>\n"
     )
