@@ -213,11 +213,11 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 53_991,
+    "code lines": 53_826,
     "classes": 529,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_943,
+    "core: code lines": 5_935,
     "imports, per mille of the code": 84,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 93,
@@ -226,10 +226,10 @@ MOST = {
     "mean: lines": 1_067,
     "mean: calls from room to room": 68,
     "regression: files": 36,
-    "regression: lines": 1_394,
+    "regression: lines": 1_393,
     "regression: calls from room to room": 297,
     "run: files": 60,
-    "run: lines": 4_070,
+    "run: lines": 4_069,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

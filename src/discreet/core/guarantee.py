@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
-from discreet.core.numbers import ball, decimal, down, greatest, least, normal_cdf, precisely, thin, up
+from discreet.core.numbers import Floats, ball, decimal, down, greatest, least, normal_cdf, plain, precisely, thin, up
 
 __all__ = [
     "Curve", "PrivacyCurve", "gaussian_delta", "gaussian_epsilon", "order_root", "order_slack", "plain", "tightest_mu",
@@ -30,7 +30,7 @@ __all__ = [
 # ---- Privacy curve: δ as a function of ε, which guarantees imply and profiles know exactly.
 
 
-Curve = float | NDArray[np.float64]
+Curve = Floats
 
 
 class PrivacyCurve(ABC):
@@ -97,11 +97,6 @@ def type_one(alpha: ArrayLike) -> NDArray[np.float64]:
     if not np.all((array >= 0) & (array <= 1)):
         raise InvalidParameter("alpha", alpha, "must lie in [0, 1]", "Pass type-I error probabilities.")
     return array
-
-
-def plain(array: NDArray[np.float64]) -> Curve:
-    """A float for a single number, the array otherwise."""
-    return float(array) if array.ndim == 0 else array
 
 
 # ---- Curves: closed forms behind the guarantees, in ball arithmetic, and the starting points of certified searches

@@ -26,11 +26,19 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 
-__all__ = ["MAX_ROWS", "Grid", "column", "product_total", "total"]
+__all__ = ["MAX_ROWS", "Floats", "Grid", "column", "plain", "product_total", "total"]
 
 
 PRECISION = 256
 """Bits of working precision for certified evaluations."""
+
+
+Floats = float | NDArray[np.float64]
+
+
+def plain(values: Any) -> Floats:
+    """A float for a single number, otherwise an array."""
+    return float(values) if np.ndim(values) == 0 else np.asarray(values)
 
 
 def precisely(bits: int = PRECISION) -> AbstractContextManager[Any]:

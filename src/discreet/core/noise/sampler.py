@@ -26,7 +26,7 @@ from flint import arb, fmpz
 from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.numbers import ball, precisely
+from discreet.core.numbers import Floats, ball, plain, precisely
 
 __all__ = [
     "Location", "default_grid", "power_of_two", "CHUNK", "Family", "exact_draws", "uniform_ball", "ExponentialFamily",
@@ -39,7 +39,6 @@ __all__ = [
 # ---- Truth: a true value as it is handed to a mechanism, and the kinds of numbers around it.
 
 
-Floats = float | NDArray[np.float64]
 Truth = float | int | Fraction | Sequence[Any] | NDArray[Any]
 """A true value: numbers are exact as they stand; fractions keep quotients such as means exact."""
 
@@ -78,11 +77,6 @@ def saturated(truth: Truth) -> Truth:
     except (TypeError, ValueError):  # `float_truth` says what is wrong with it
         pass
     return truth
-
-
-def plain(values: Any) -> Floats:
-    """A float for a single number, otherwise an array."""
-    return float(values) if np.ndim(values) == 0 else np.asarray(values)
 
 
 def generator(rng: Any) -> np.random.Generator:
