@@ -159,10 +159,8 @@ def _grids(rng: np.random.Generator) -> Iterator[Compared]:
             if step is None:
                 most = max(abs(first), abs(last))
                 fine, coarse = width / size, most / size
-                yield (
-                    "the default step",
-                    (2**29 <= fine <= 2**30 or 2**50 <= coarse <= 2**51 or size == Fraction(2) ** -1022),
-                )
+                right = 2**29 <= fine <= 2**30 or 2**50 <= coarse <= 2**51 or size == Fraction(2) ** -1022
+                yield "the default step", right
             yield (
                 "a grid point outside",
                 first <= grid.origin < first + size
@@ -208,20 +206,14 @@ def _norms(rng: np.random.Generator) -> Iterator[Compared]:
         yield "ℓ₁ of moves", sum(exact) <= l1 <= sum(exact) * near
         yield "ℓ₂ of moves", sum(x * x for x in exact) <= l2**2 <= sum(x * x for x in exact) * near**2
         yield "moves are sorted", list(found.moves or ()) == sorted(found.moves or (), reverse=True)
-        yield (
-            "moves are too small",
-            all(Fraction(a) >= b for a, b in zip(found.moves or (), sorted(exact, reverse=True), strict=True)),
-        )
+        right = all(Fraction(a) >= b for a, b in zip(found.moves or (), sorted(exact, reverse=True), strict=True))
+        yield "moves are too small", right
         ordered = Sensitivity(coordinates=moves)
-        yield (
-            "coordinates keep their order",
-            len(ordered.coordinates or ()) == ordered.dimension == len(moves) and ordered.l1 == found.l1,
-        )
+        right = len(ordered.coordinates or ()) == ordered.dimension == len(moves) and ordered.l1 == found.l1
+        yield "coordinates keep their order", right
         yield "coordinates", all(Fraction(a) >= b for a, b in zip(ordered.coordinates or (), exact, strict=True))
-    yield (
-        "ℓ₂ from ℓ₁",
-        Sensitivity(l1=3.0).l2 == 3.0 == Sensitivity(l1=3.0).require_l2() and Sensitivity(l2=2.0).l1 is None,
-    )
+    right = Sensitivity(l1=3.0).l2 == 3.0 == Sensitivity(l1=3.0).require_l2() and Sensitivity(l2=2.0).l1 is None
+    yield "ℓ₂ from ℓ₁", right
     found = Sensitivity(l2=2.0, dimension=3)
     yield "ℓ₁ from ℓ₂", Fraction(found.l1 or 0) ** 2 >= 12 and (found.l1 or 0) < 3.4642
     third = Sensitivity(l1=Fraction(1, 3)).l1  # type: ignore[arg-type]
@@ -310,16 +302,12 @@ def _curves() -> Iterator[Compared]:
         bound, logarithm = ZeroConcentratedDP(top).delta_at(epsilon), _concentrated(top, epsilon)
         yield "δ of ρ-zCDP", abs(math.log(bound) - min(logarithm, 0.0)) <= 1e-4 * (1 + abs(logarithm))
         order = 1 + math.exp(_best_order(top, epsilon))
-        yield (
-            "δ of ρ-zCDP is too small",
-            bound == 1.0 or bool(printed_ball(bound) >= _order_bound(top, epsilon, order) * (1 - arb(10) ** -9)),
-        )
+        right = bound == 1.0 or bool(printed_ball(bound) >= _order_bound(top, epsilon, order) * (1 - arb(10) ** -9))
+        yield "δ of ρ-zCDP is too small", right
     yield "δ far out", GaussianDP(1.0).delta_at(1e9) == math.ulp(0.0) and GaussianDP(50.0).delta_at(1.0) <= 1.0
     yield "δ where epsilon is tiny", 0 < GaussianDP(1e-5).delta_at(1e-9) < 1e-5
-    yield (
-        "nothing is spent",
-        all(_nothing(kind).delta_at(0.5) == 0 and _nothing(kind).epsilon_at(0.1) == 0 for kind in _KINDS),
-    )
+    right = all(_nothing(kind).delta_at(0.5) == 0 and _nothing(kind).epsilon_at(0.1) == 0 for kind in _KINDS)
+    yield "nothing is spent", right
     yield "refused", all(refused(partial(kind, -0.1)) for kind in _KINDS if kind is not ApproxDP)
     yield "far too large", all(refused(partial(kind, 1000.1)) for kind in (PureDP, GaussianDP))
     yield "large but possible", PureDP(1000.0).epsilon == 1000 and ZeroConcentratedDP(500_000.0).rho == 500_000
@@ -377,10 +365,8 @@ def _inverses() -> Iterator[Compared]:
                 bool(_gaussian_delta(printed_ball(guarantee.mu), printed_ball(found)) <= printed_ball(delta))
                 or found == 0,
             )
-    yield (
-        "no ε covers everything",
-        math.isinf(GaussianDP(1.0).epsilon_at(0.0)) and math.isinf(ZeroConcentratedDP(1.0).epsilon_at(0.0)),
-    )
+    right = math.isinf(GaussianDP(1.0).epsilon_at(0.0)) and math.isinf(ZeroConcentratedDP(1.0).epsilon_at(0.0))
+    yield "no ε covers everything", right
     yield "ε itself at δ = 0", PureDP(1.3).epsilon_at(0.0) == 1.3 == ApproxDP(1.3, 1e-3).epsilon_at(1e-3)
     several = GaussianDP(1.0).epsilon_at([0.1, 0.01])
     yield "arrays", several.tolist() == [GaussianDP(1.0).epsilon_at(0.1), GaussianDP(1.0).epsilon_at(0.01)]
@@ -438,24 +424,18 @@ def _tradeoffs() -> Iterator[Compared]:
         lines = np.maximum(1 - delta - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - delta - alpha))
         curve = ApproxDP(epsilon, delta).tradeoff(alpha)
         yield "trade-off of (ε, δ)-DP", bool(np.allclose(curve, np.maximum(lines, 0.0), atol=1e-14))
-    yield (
-        "trade-off of ε-DP",
-        bool(np.allclose(PureDP(0.7).tradeoff(alpha), ApproxDP(0.7, 0.0).tradeoff(alpha), atol=0)),
-    )
+    right = bool(np.allclose(PureDP(0.7).tradeoff(alpha), ApproxDP(0.7, 0.0).tradeoff(alpha), atol=0))
+    yield "trade-off of ε-DP", right
     for mu in (0.3, 2.0):
-        yield (
-            "trade-off of μ-GDP",
-            bool(np.allclose(GaussianDP(mu).tradeoff(alpha), norm.cdf(norm.ppf(1 - alpha) - mu), atol=1e-12)),
-        )
+        right = bool(np.allclose(GaussianDP(mu).tradeoff(alpha), norm.cdf(norm.ppf(1 - alpha) - mu), atol=1e-12))
+        yield "trade-off of μ-GDP", right
     for rho in (0.05, 1.0):
         curve, gaussian = (
             np.asarray(g.tradeoff(alpha)) for g in (ZeroConcentratedDP(rho), GaussianDP(math.sqrt(2 * rho)))
         )
         yield "trade-off of ρ-zCDP is no bound", bool(np.all(curve <= gaussian + 1e-12))
-        yield (
-            "trade-off of ρ-zCDP is loose",
-            bool(np.all(curve >= 0.2 * gaussian - 0.02)) and bool(curve[1] > 0.5 * gaussian[1]),
-        )
+        right = bool(np.all(curve >= 0.2 * gaussian - 0.02)) and bool(curve[1] > 0.5 * gaussian[1])
+        yield "trade-off of ρ-zCDP is loose", right
     yield "one α", ApproxDP(0.7, 0.0).tradeoff(0.0) == 1.0
     yield "no α", refused(lambda: PureDP(1.0).tradeoff(1.1)) and refused(lambda: PureDP(1.0).tradeoff(-0.1))
 
@@ -474,10 +454,8 @@ def _splits() -> Iterator[Compared]:
             found = [printed(getattr(part, name)) ** power for part in parts]
             wanted = [printed(value) ** power * printed(weight) / whole for weight in each]
             yield "parts are more than the whole", sum(found) <= printed(value) ** power
-            yield (
-                "a part is not its share",
-                all(w * (1 - Fraction(1, 2**50)) <= f <= w for f, w in zip(found, wanted, strict=True)),
-            )
+            right = all(w * (1 - Fraction(1, 2**50)) <= f <= w for f, w in zip(found, wanted, strict=True))
+            yield "a part is not its share", right
     yield "nothing in parts", GaussianDP(0.0).split(2) == (GaussianDP(0.0),) * 2
     yield (
         "no parts",
@@ -519,19 +497,15 @@ def _accounts() -> Iterator[Compared]:
         yield "what was spent is rounded down", all(a >= b for a, b in zip(spent, third, strict=True))
         yield "what is left is rounded up", all(a <= b for a, b in zip(left, third, strict=True))
         near = Fraction(1, 2**48)
-        yield (
-            "rounded too far",
-            all(abs(a - b) <= near * b for pair in (spent, left) for a, b in zip(pair, third, strict=True)),
-        )
+        right = all(abs(a - b) <= near * b for pair in (spent, left) for a, b in zip(pair, third, strict=True))
+        yield "rounded too far", right
         yield (
             "a crumb",
             name == "gdp"
             or set(account.at_most(tuple(part / 10**13 for part in amount)).parameters().values()) == {0.0},
         )
-        yield (
-            "no crumb",
-            name == "gdp" or min(account.at_most(tuple(part / 10**11 for part in amount)).parameters().values()) > 0,
-        )
+        right = name == "gdp" or min(account.at_most(tuple(part / 10**11 for part in amount)).parameters().values()) > 0
+        yield "no crumb", right
         yield "nothing left", set(account.at_most(account.nothing).parameters().values()) == {0.0}
         yield "another kind", refused(partial(account.cost, ApproxDP(0.1, 1e-9))) or name == "basic"
         yield ("another accounting", refused(partial(accounting_of, one, "pure" if name != "pure" else "gdp")))
@@ -709,10 +683,8 @@ def _suppressed() -> Iterator[Compared]:
         several = before_outlier_epsilon(np.array([epsilon, epsilon]), low, high)
         yield "several for several", isinstance(several, np.ndarray) and bool((several == plain).all())
         yield "there and back", abs(float(outlier_epsilon(plain, low, high)) / epsilon - 1) < 1e-9
-    yield (
-        "suppression that costs more than there is",
-        refused(partial(before_outlier_suppression, PureDP(0.1), 0.1, 0.3)),
-    )
+    right = refused(partial(before_outlier_suppression, PureDP(0.1), 0.1, 0.3))
+    yield "suppression that costs more than there is", right
 
 
 def _kept() -> Iterator[Compared]:

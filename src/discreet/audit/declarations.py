@@ -89,10 +89,8 @@ def _numbers() -> Iterator[Compared]:
         (partial(requirements.level, 0.5),),
         tuple(partial(requirements.level, one) for one in (0, 1, 1.1, math.nan)),
     )
-    yield (
-        "one of",
-        requirements.one_of("x", "a", ("a", "b")) == "a" and refused(lambda: requirements.one_of("x", "c", ("a",))),
-    )
+    right = requirements.one_of("x", "a", ("a", "b")) == "a" and refused(lambda: requirements.one_of("x", "c", ("a",)))
+    yield "one of", right
     yield (
         "closed probability",
         requirements.probability("x", 1, below_one=False) == 1
@@ -210,10 +208,8 @@ def _limits() -> Iterator[Compared]:
         (_Contribution(groups=50, rows=1), (12, 12, 1)),
         (_Contribution(total=50), (12, 50, 50)),
     ):
-        yield (
-            f"limits {limits}",
-            (limits.most_groups(12), limits.most_rows(12), limits.most_rows_in_a_group()) == wanted,
-        )
+        right = (limits.most_groups(12), limits.most_rows(12), limits.most_rows_in_a_group()) == wanted
+        yield f"limits {limits}", right
 
 
 def _steps() -> Iterator[Compared]:
@@ -221,10 +217,8 @@ def _steps() -> Iterator[Compared]:
     for low, high, grid in ((0, 10, 1), (-3, -1, 0.5), (-0.3, 0.6, 0.1), (-5, 99.99, 0.01)):
         bounds = _Bounds(low, high, grid=grid)
         step = Fraction(repr(grid)) if isinstance(grid, float) else Fraction(grid)
-        yield (
-            "ends in steps",
-            (bounds.lowest * step, bounds.highest * step) == (Fraction(repr(low)), Fraction(repr(high))),
-        )
+        right = (bounds.lowest * step, bounds.highest * step) == (Fraction(repr(low)), Fraction(repr(high)))
+        yield "ends in steps", right
         for value in (
             low - 1.0,
             float(low),
@@ -246,10 +240,8 @@ def _exactness() -> Iterator[Compared]:
     third = np.array([Fraction(1, 3), Fraction(4, 3), Fraction(-1, 3)], dtype=object)
     yield "fractions are clamped exactly", list(domain.clamp(third)) == [Fraction(1, 3), 1, 0]
     yield "floats are clamped", np.asarray(domain.clamp(np.array([0.25, 2.0, -1.0]))).tolist() == [0.25, 1.0, 0.0]
-    yield (
-        "whole numbers are clamped",
-        np.asarray(domain.clamp(np.array([0, 2, -1])), dtype=float).tolist() == [0.0, 1.0, 0.0],
-    )
+    right = np.asarray(domain.clamp(np.array([0, 2, -1])), dtype=float).tolist() == [0.0, 1.0, 0.0]
+    yield "whole numbers are clamped", right
     large = 2**62
     yield "a total beyond words", exact_total(np.array([large, large, large, large])) == float(4 * large)
     yield "a total of fractions", exact_total(np.array([Fraction(1, 3)] * 3, dtype=object)) == 1.0
@@ -454,10 +446,8 @@ def _checked(
     statistic: Any, universe: Sequence[Any], n: int, data: Any = None, tight: float | None = 0.99
 ) -> Iterator[Compared]:
     for neighbours in Neighbours:
-        yield (
-            f"{statistic.name} of {n} rows",
-            check_statistic(statistic, universe, n=n, neighbours=neighbours, data=data, tight=tight) > 0,
-        )
+        right = check_statistic(statistic, universe, n=n, neighbours=neighbours, data=data, tight=tight) > 0
+        yield f"{statistic.name} of {n} rows", right
 
 
 def _column_sums() -> Iterator[Compared]:

@@ -455,10 +455,8 @@ class _GovernedRun:
             self.model.approve(plan, who, agrees)
         approving = tuple(sorted(self.model.approving[plan]))
         yield "who approves a plan", self.ledger.approving(digest_of(_PLANS[plan])) == approving
-        yield (
-            "whether enough do",
-            self.ledger.agreed(digest_of(_PLANS[plan])) == (len(approving) >= (self.model.need or 0)),
-        )
+        right = self.ledger.agreed(digest_of(_PLANS[plan])) == (len(approving) >= (self.model.need or 0))
+        yield "whether enough do", right
 
     def _keep(self, signature: bytes) -> bytes:
         self.signed.append(signature)
@@ -553,10 +551,8 @@ def _terms(folder: Path) -> Iterator[Compared]:
         yield f"a ledger at {place!r}", refused(partial(Ledger, place, PureDP(1.0)))  # type: ignore[arg-type]
     parted = Ledger(":memory:", PureDP(1.0))
     parted.reserve({"a": PureDP(0.1), "b": PureDP(0.2)}, **_claim("sum"), partition=parted.partition("p", ["a", "b"]))
-    yield (
-        "a guarantee for each part",
-        json.loads(json.dumps(parted.events()[0].to_dict()))["guarantee"]["b"] == (PureDP(0.2).to_dict()),
-    )
+    right = json.loads(json.dumps(parted.events()[0].to_dict()))["guarantee"]["b"] == (PureDP(0.2).to_dict())
+    yield "a guarantee for each part", right
     for team in (None, "green"):
         ledger = Ledger(":memory:", PureDP(1.0), teams=_TEAMS, team=team)
         yield f"team {team}", refused(partial(ledger.reserve, PureDP(0.1), **_claim("count")), InvalidParameter)

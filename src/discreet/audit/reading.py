@@ -189,10 +189,8 @@ def _files(path: Path, files: int, seed: int) -> Iterator[Compared]:
         try:
             wanted: list[list[str]] = records(text, delimiter)[1:]
         except MalformedCsv:
-            yield (
-                "a malformed file was read",
-                isinstance(found, str) and "line" in found and "Nothing was spent" in found,
-            )
+            right = isinstance(found, str) and "line" in found and "Nothing was spent" in found
+            yield "a malformed file was read", right
         else:
             yield "a file was read otherwise than by the reference", found == wanted
 
@@ -214,10 +212,8 @@ def _malformed(path: Path) -> Iterator[Compared]:
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
             with patch.object(read, "_PIECE", size):
                 found = _rows(path)
-            yield (
-                f"line {line} of a malformed file",
-                isinstance(found, str) and f"line {line} " in found and "SECRET" not in found,
-            )
+            right = isinstance(found, str) and f"line {line} " in found and "SECRET" not in found
+            yield f"line {line} of a malformed file", right
 
 
 def _dialects(path: Path) -> Iterator[Compared]:
@@ -229,10 +225,8 @@ def _dialects(path: Path) -> Iterator[Compared]:
     path.write_bytes(text.encode())
     yield "another delimiter", _rows(path, delimiter=";", decimal=",") == [["1,5", "a,b"], ["2,5", "c"]]
     yield "no header", _rows(path, delimiter=";", header=False) == [["x", "y"], ["1,5", "a,b"], ["2,5", "c"]]
-    yield (
-        "names without a header",
-        read_names(str(path), Dialect(delimiter=";", header=False)) == ["column1", "column2"],
-    )
+    right = read_names(str(path), Dialect(delimiter=";", header=False)) == ["column1", "column2"]
+    yield "names without a header", right
     yield "names", read_names(str(path), Dialect(delimiter=";")) == ["x", "y"]
     tabbed = path.with_suffix(".tsv")
     tabbed.write_bytes(text.replace(";", "\t").encode())
@@ -498,10 +492,8 @@ def _units() -> Iterator[Compared]:
             for (_, cell), total in own.items():
                 counted[cell][min(max(total, sums.lowest), sums.highest)] += 1
             shown = histograms(snapshot, selected)
-            yield (
-                "histograms of units",
-                [dict(zip(a.tolist(), b.tolist(), strict=True)) for a, b in shown] == list(map(dict, counted)),
-            )
+            right = [dict(zip(a.tolist(), b.tolist(), strict=True)) for a, b in shown] == list(map(dict, counted))
+            yield "histograms of units", right
 
 
 def _weighed() -> Iterator[Compared]:

@@ -497,16 +497,12 @@ def _weights() -> Iterator[Compared]:
             choice: Any = m.ReportNoisyMax.calibrate(wanted_at, sensitivity, noise=noise)
             yield f"noisy max, {noise}", choice.profile(sensitivity).within(wanted_at)
             chances = choice.probabilities(np.array([0.0, 1.0, 2.5]))
-            yield (
-                "chances of a noisy max",
-                abs(float(np.sum(chances)) - 1) < 1e-6 and bool(np.all(np.diff(chances) > 0)),
-            )
+            right = abs(float(np.sum(chances)) - 1) < 1e-6 and bool(np.all(np.diff(chances) > 0))
+            yield "chances of a noisy max", right
     noisy: Any = m.ReportNoisyMax(2.0, "laplace", False)
     plain = m.Laplace(2.0).profile(_TWO)
-    yield (
-        "the curve of noisy scores",
-        abs(float(noisy.profile(_TWO).delta_at(0.3)) - float(plain.delta_at(0.3))) < 1e-12,
-    )
+    right = abs(float(noisy.profile(_TWO).delta_at(0.3)) - float(plain.delta_at(0.3))) < 1e-12
+    yield "the curve of noisy scores", right
 
 
 def _groups() -> Iterator[Compared]:

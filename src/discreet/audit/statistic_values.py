@@ -380,10 +380,8 @@ def _noise_rules() -> Iterator[Compared]:
     small = GaussianThreshold(scale=0.1, threshold=0.5)
     yield "the smallest group that is shown", small.size_shown() == 1 and rule.size_shown() == 14
     for guarantee in (GaussianDP(1.0), PureDP(1.0)):
-        yield (
-            f"a threshold at {guarantee}",
-            refused(partial(GaussianThreshold.calibrate, guarantee, Sensitivity(moves=(1.0,)))),
-        )
+        right = refused(partial(GaussianThreshold.calibrate, guarantee, Sensitivity(moves=(1.0,))))
+        yield f"a threshold at {guarantee}", right
 
 
 def _table_rules() -> Iterator[Compared]:
@@ -605,13 +603,9 @@ def _sizes() -> Iterator[Compared]:
     wide = Schema(columns={"x": whole, "arm": Categories(labels)}, unit=limits)
     many = q.SumQuestion(wide, "x", guarantee=_ONE, by="arm").measurement
     yield "noise on sums in more groups than moves are kept of", isinstance(many.mechanism, Laplace)
-    yield (
-        "two columns",
-        q.CovarianceMatrixQuestion(schema, ("x", "y"), guarantee=_ONE).measurement.sensitivity.l1 is not None,
-    )
+    right = q.CovarianceMatrixQuestion(schema, ("x", "y"), guarantee=_ONE).measurement.sensitivity.l1 is not None
+    yield "two columns", right
     yield "a label that is none", refused(lambda: q.ProportionQuestion(schema, "arm", "z", guarantee=_ONE).measurement)
-    yield (
-        "shares by their own column",
-        refused(lambda: q.ProportionQuestion(schema, "arm", "a", guarantee=_ONE, by="arm").measurement),
-    )
+    right = refused(lambda: q.ProportionQuestion(schema, "arm", "a", guarantee=_ONE, by="arm").measurement)
+    yield "shares by their own column", right
     yield "a sum of labels", refused(lambda: q.SumQuestion(schema, "arm", guarantee=_ONE).measurement)

@@ -145,10 +145,8 @@ def _torn(folder: Path) -> Iterator[Compared]:
         yield "reading changed a file", good.read_bytes() == whole + tail
         with Ledger(good) as ledger:
             ledger.reserve(PureDP(0.1), **_RELEASE)
-            yield (
-                "an entry behind the remains of a crash",
-                ledger.verify().spends == 4 and ledger.spent() == PureDP(0.4),
-            )
+            right = ledger.verify().spends == 4 and ledger.spent() == PureDP(0.4)
+            yield "an entry behind the remains of a crash", right
         yield "entries behind the remains", len(_lines(good)) == len(entries) + 1
     for content in (b"", b"discreet led", b"discreet ledger 2\n", b"discreet ledger 2\n00ab op"):
         path = folder / "new.ledger"
@@ -193,10 +191,8 @@ def _moved(folder: Path) -> Iterator[Compared]:
         for _ in range(40):
             ledger.reserve(PureDP(0.01), **_RELEASE)
     with Ledger(many) as ledger:
-        yield (
-            "more entries than the witness has room for",
-            ledger.verify().spends == 40 and ledger.spent() == PureDP(0.4),
-        )
+        right = ledger.verify().spends == 40 and ledger.spent() == PureDP(0.4)
+        yield "more entries than the witness has room for", right
     yield "the last of many entries", _refused_content(many, lambda content: content[: content[:-1].rfind(b"\n") + 1])
 
 
@@ -271,10 +267,8 @@ def _terms(folder: Path) -> Iterator[Compared]:
             {"protection": replaced},
             {"protection": Protection(Unit("household"))},
         ):
-            yield (
-                f"a spend on other terms: {change}",
-                refused(partial(ledger.reserve, GaussianDP(0.1), **{**person, **change})),
-            )
+            right = refused(partial(ledger.reserve, GaussianDP(0.1), **{**person, **change}))
+            yield f"a spend on other terms: {change}", right
         yield "a guarantee that cannot be counted", refused(partial(ledger.reserve, ApproxDP(0.1, 1e-9), **person))
     terms: tuple[dict[str, Any], ...] = ({"budget": ApproxDP(2.0, 1e-6)}, {"budget": PureDP(1.0)},
             {"accounting": "zcdp"},
