@@ -186,7 +186,8 @@ _NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
 _VIEWS = "SELECT lower(view_name), sql FROM duckdb_views() WHERE NOT internal"
 _GUESSED = re.compile(
     r"\b(?:read_(?:csv|json|ndjson|xlsx)\w*|sniff_csv|st_read)\b"
-    r"|\.(?:csv|tsv|txt|json|jsonl|ndjson|xlsx)(?:\.gz|\.zst)?[\"']",
+    r"|\.(?:csv|tsv|txt|json|jsonl|ndjson|xlsx)(?:\.gz|\.zst)?[\"']"
+    r"|\b(?:\w*(?:pandas|polars|arrow)\w*_scan|__duckdb_source\w*)\b",  # a registered frame, from DuckDB 2 on
     re.IGNORECASE,
 )
 """The words that make DuckDB look at values before it says what type a column has."""
@@ -204,7 +205,7 @@ def require_declared(connection: Any, tables: Iterable[str]) -> None:
             continue
         known.add(name)
         query = views[name]
-        if not query or _GUESSED.search(query):  # a registered frame has no query
+        if not query or _GUESSED.search(query):  # before DuckDB 2, a registered frame has no query
             raise WrongType(
                 "table", name, "has types that follow from the values in its rows",
                 "Pass the frame or the path of the file itself, or make it a table of the database. Nothing was spent.",
