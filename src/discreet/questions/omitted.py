@@ -21,7 +21,6 @@ from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.mechanisms.omission.amplification import before_poisson_sampling, poisson_sampling, sampling_rate
 from discreet.mechanisms.omission.step import Omission, PoissonSample, omission_from_dict
 from discreet.questions.question import MeasuredQuestion, Measurement, Question
-from discreet.questions.tables.tests import TableTest
 
 if TYPE_CHECKING:
     from discreet.core.noise.sampler import Floats, Truth
@@ -193,8 +192,9 @@ def behind(question: Question[A], step: Omission) -> Question[A]:
     """
     if isinstance(question, MeasuredQuestion) and (isinstance(step, PoissonSample) or not question.tests):
         return _behind(question.in_one_step(), step)
-    if isinstance(question, TableTest) and isinstance(step, PoissonSample):
-        return cast(Question[A], _kept(question, step).of_table(_behind(question.table, step)))
+    test: Any = question  # of a table: it is the table that stands behind the step
+    if hasattr(test, "of_table") and isinstance(step, PoissonSample):
+        return cast(Question[A], _kept(test, step).of_table(_behind(test.table, step)))
     raise InvalidParameter(
         "step", step, f"is not proved for {question.ask}", "Ask this question without omitting rows."
     )
