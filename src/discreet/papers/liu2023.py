@@ -16,7 +16,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.two_sample import CensoredNormal, Contrast, LocationEstimate, contrast
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.papers.claims.liu2023_claims import CLAIMS
+from discreet.papers.claims.liu2023_claims import CLAIMS, PRINTED_SE
 from discreet.papers.comparisons import LAWS, Sample, direct, simulated_contrast, summary
 from discreet.papers.figure import Figure
 from discreet.papers.liu2023_simulation import (
@@ -54,19 +54,6 @@ OPTIMISTIC = (0.0, 100.0)
 """The bounds that the paper gives 2S instead, "unrealistically optimistic": partition differences in ±100."""
 METHODS = ("original", "2S", "6S", "6SDD", "4S", "4SDD", "naive", "direct", "noise_aware")
 SYMMETRIC = ("winsorized", "trimmed")
-
-PAPER_SE = {
-    "original": (25.46,) * 5,
-    "2S": (2400.0, 2042.0, 921.2, 489.8, 66.31),
-    "6S": (98.06, 25.51, 7.853, 10.09, 7.770),
-    "6SDD": (60.12, 61.88, 7.852, 8.083, 7.811),
-    "4S": (84.36, 21.40, 27.14, 8.905, 7.721),
-    "4SDD": (204.3, 22.82, 12.26, 8.422, 7.717),
-    "winsorized": (142.6, 52.89, 10.63, 9.523, 7.927),
-    "trimmed": (152.1, 59.81, 12.15, 10.44, 7.927),
-    "naive": (150.4, 99.29, 10.54, 4.766, 4.687),
-}
-"""Table 3, α = β = 0.1: standard errors in thousandths at ε = 0.5, 1, 2, 5, 50."""
 
 
 def _case_cells(quick: bool) -> list[dict[str, Any]]:
@@ -126,7 +113,7 @@ def _figure(name: str, words: str, censor: tuple[float, float]) -> Figure:
     printed = (
         tuple(
             {"ε": budget, "SE": value, "method": method, "α": 0.1}
-            for method, values in PAPER_SE.items()
+            for method, values in PRINTED_SE.items()
             for budget, value in zip(EPSILONS, values, strict=True)
         )
         if censor == CENSORS[0]

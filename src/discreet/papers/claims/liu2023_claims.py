@@ -9,17 +9,16 @@ from math import exp, inf, log, sqrt
 from statistics import median
 from typing import Any
 
+from discreet.papers.liu2023_simulation import MAIN, REPEATS, RHOS
 from discreet.papers.study import MeasuredRange, PaperClaim, Rows, compared, votes
 
 # ---- Claims of liu2023 section 5, decided from the stored simulations at the paper's own 500 repeats
 
 
-_REPEATS = 500
-_RMSE_ERROR = 1 / sqrt(2 * _REPEATS)
+_RMSE_ERROR = 1 / sqrt(2 * REPEATS)
 """Relative standard error of an RMSE over normal errors."""
 _SIMILAR = 1.25
 """Methods whose RMSE or width differs by less than a quarter count as similar."""
-_MAIN = ((100_000, 100), (1_000_000, 100), (1_000_000, 300), (1_000_000, 700), (1_000_000, 1_000))
 _PRIVATE = ("2S", "4S", "4SDD", "6S", "6SDD")
 _PAIRED = {0.5: 0.005, 1.0: 0.02, 2.0: 0.08, 5.0: 0.32}
 """Table 2 sets these ε and ρ side by side."""
@@ -47,7 +46,7 @@ class Subsection:
             and (row["θ"] != 0) == self.different
             and (row["α"] == row["β"]) == self.symmetric
             and row["guarantee"] == guarantee
-            and (row["n"], row["P"]) in _MAIN
+            and (row["n"], row["P"]) in MAIN
         ]
 
     def methods(self) -> tuple[str, ...]:
@@ -104,10 +103,10 @@ def _worst(case: Subsection, method: str, small: bool) -> Callable[[Rows], Measu
 
 def _below(row: Row) -> bool:
     """True where a coverage is significantly below 95 %: by three standard errors."""
-    return bool(row["coverage"] < 0.95 - 3 * sqrt(0.95 * 0.05 / _REPEATS))
+    return bool(row["coverage"] < 0.95 - 3 * sqrt(0.95 * 0.05 / REPEATS))
 
 
-def _undercovered(case: Subsection, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = _MAIN) -> Any:
+def _undercovered(case: Subsection, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = MAIN) -> Any:
     kept, where = tuple(methods), tuple(pairs)
 
     def measure(rows: Rows) -> MeasuredRange:
@@ -119,7 +118,7 @@ def _undercovered(case: Subsection, methods: Iterable[str], pairs: Iterable[tupl
 
 def _mean_coverage(rows: Iterable[Row], method: str) -> MeasuredRange:
     found = [row["coverage"] for row in rows if row["method"] == method]
-    error = sqrt(sum(value * (1 - value) / _REPEATS for value in found)) / len(found)
+    error = sqrt(sum(value * (1 - value) / REPEATS for value in found)) / len(found)
     return MeasuredRange.of(sum(found) / len(found), error)
 
 
@@ -150,14 +149,14 @@ def _concentrated(case: Subsection) -> Callable[[Rows], MeasuredRange]:
 
 
 def _power(
-    case: Subsection, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = _MAIN
+    case: Subsection, methods: Iterable[str], pairs: Iterable[tuple[int, int]] = MAIN
 ) -> Callable[[Rows], MeasuredRange]:
     kept, where = tuple(methods), tuple(pairs)
 
     def measure(rows: Rows) -> MeasuredRange:
         found = [row for row in case.rows(rows) if row["method"] in kept and (row["n"], row["P"]) in where]
         least = min(found, key=lambda row: row["rejected"])
-        return MeasuredRange.proportion(least["rejected"], _REPEATS)
+        return MeasuredRange.proportion(least["rejected"], REPEATS)
 
     return measure
 
@@ -188,7 +187,7 @@ def _covers(case: Subsection, methods: Iterable[str]) -> PaperClaim:
     )  # fmt: skip
 
 
-def _undercovers(case: Subsection, method: str, pairs: Any = _MAIN, low: float = 0.2, words: str = "") -> PaperClaim:
+def _undercovers(case: Subsection, method: str, pairs: Any = MAIN, low: float = 0.2, words: str = "") -> PaperClaim:
     return _of(
         case, f"{method} shows significant under-coverage{words}.",
         "share of settings with a coverage significantly below 95 %", _undercovered(case, [method], pairs), low,
@@ -210,7 +209,7 @@ def _two_is_worst(case: Subsection, *, small: bool) -> PaperClaim:
     )  # fmt: skip
 
 
-def _powerful(case: Subsection, methods: Iterable[str], claim: str, pairs: Any = _MAIN) -> PaperClaim:
+def _powerful(case: Subsection, methods: Iterable[str], claim: str, pairs: Any = MAIN) -> PaperClaim:
     return _of(case, claim, "least power over these methods and settings", _power(case, methods, pairs), 0.9)
 
 
@@ -241,7 +240,7 @@ def _naive_coverage(case: Subsection, pair: tuple[int, int]) -> Callable[[Rows],
         found = [
             row["coverage"] for row in case.rows(rows) if row["method"] == "naive" and (row["n"], row["P"]) == pair
         ]
-        return MeasuredRange.proportion(min(found), _REPEATS)
+        return MeasuredRange.proportion(min(found), REPEATS)
 
     return measure
 
@@ -255,7 +254,7 @@ def _said() -> Iterator[PaperClaim]:
     yield _covers(one, (*valid, "winsorized", "trimmed"))
     yield from (*_best(two), _rmse(two, "4S", "winsorized", "4S is similar to the winsorized mean.", _SIMILAR))
     yield _covers(two, ("winsorized", "4S", "trimmed", "2S"))
-    yield _undercovers(two, "naive", _MAIN[3:], 0.3, " at n = 1m and P ≥ 700 (for ε ≥ 5)")
+    yield _undercovers(two, "naive", MAIN[3:], 0.3, " at n = 1m and P ≥ 700 (for ε ≥ 5)")
     yield _undercovers(two, "4SDD", low=0.8, words=" for almost all cases")
     every = ("2S", "6S", "4S", "4SDD", "winsorized", "trimmed")
     yield _powerful(two, every, "All methods except 6SDD (at n = 100k, P = 100) provide power close to 1.")
@@ -269,7 +268,7 @@ def _said() -> Iterator[PaperClaim]:
     )  # fmt: skip
     for name in ("4SDD", "6S", "6SDD"):
         yield _width(four, "2S", name, f"2S provides narrower intervals than {name}.")
-    yield from (_undercovers(four, name, _MAIN[:2], words=" at P = 100") for name in ("4SDD", "6SDD"))
+    yield from (_undercovers(four, name, MAIN[:2], words=" at P = 100") for name in ("4SDD", "6SDD"))
     yield _powerful(four, every[:4], "All methods except 6SDD (at n = 100k, P = 100) provide power close to 1.")
     yield from (*_best(five), _naive_is_worst(five), _two_is_worst(five, small=True))
     yield _covers(five, (*valid, "winsorized", "trimmed"))
@@ -277,7 +276,7 @@ def _said() -> Iterator[PaperClaim]:
     yield from (*_best(six), _covers(six, ("2S", "6S", "4S", "winsorized", "trimmed", "naive")))
     yield from (_undercovers(six, name) for name in ("4SDD", "6SDD"))
     remaining = "All methods provide power close to 1 at n = 1m and P ≥ 300."
-    yield _powerful(six, (*every, "6SDD"), remaining, _MAIN[2:])
+    yield _powerful(six, (*every, "6SDD"), remaining, MAIN[2:])
     yield from (*_best(seven), _naive_is_worst(seven), _two_is_worst(seven, small=True), _covers(seven, valid))
     yield _rmse(seven, "4SDD", "4S", "4S is followed closely by 4SDD.", _SIMILAR)
     yield from (*_best(eight), _naive_is_worst(eight), _covers(eight, ("4S", "6S", "2S")))
@@ -417,21 +416,25 @@ _PRINTED_ASYMMETRIC = {
     "naive": ((-0.553, 0.457), (-0.473, 0.501), (0.030, 0.053), (0.031, 0.051)),
 }
 """Table 3, α = 0.15, β = 0.05: intervals at ε = 0.5, 1, 5, 50; the line of ε = 2 has lost its columns in print."""
-_PRINTED_SE = {
+PRINTED_SE = {
+    "original": (25.46,) * 5,
+    "2S": (2400.0, 2042.0, 921.2, 489.8, 66.31),
     "6S": (98.06, 25.51, 7.853, 10.09, 7.770),
     "6SDD": (60.12, 61.88, 7.852, 8.083, 7.811),
     "4S": (84.36, 21.40, 27.14, 8.905, 7.721),
     "4SDD": (204.3, 22.82, 12.26, 8.422, 7.717),
     "winsorized": (142.6, 52.89, 10.63, 9.523, 7.927),
     "trimmed": (152.1, 59.81, 12.15, 10.44, 7.927),
+    "naive": (150.4, 99.29, 10.54, 4.766, 4.687),
 }
-"""Table 3, α = β = 0.1: standard errors of the PAC-based methods at ε = 0.5, 1, 2, 5, 50."""
+"""Table 3, α = β = 0.1: standard errors in thousandths at ε = 0.5, 1, 2, 5, 50."""
+_PAC = ("6S", "6SDD", "4S", "4SDD", "winsorized", "trimmed")
+"""The PAC-based methods."""
 _TABLE_2 = {
     1_000: (0.377, 0.763, 1.567, 3.294, 7.227),
     100_000: (0.485, 0.980, 1.999, 4.159, 8.958),
     1_000_000: (0.531, 1.071, 2.183, 4.525, 9.690),
 }
-_RHOS = (0.005, 0.02, 0.08, 0.32, 1.28)
 
 
 # ---- Algorithm 1, as printed --------------------------------------------------------------------------------------
@@ -518,7 +521,7 @@ def _table_2() -> float:
     pairs = (
         (rho + 2 * sqrt(rho * log(n)), printed)
         for n, values in _TABLE_2.items()
-        for rho, printed in zip(_RHOS, values, strict=True)
+        for rho, printed in zip(RHOS, values, strict=True)
     )
     return max(abs(value - printed) for value, printed in pairs)
 
@@ -526,7 +529,7 @@ def _table_2() -> float:
 def _laplace_over_gaussian(shares: int) -> float:
     """Least ratio of variances, Laplace over Gaussian, for a statistic that gets 1/shares of the budget of Table 2."""
     laplace = [2 * (shares / epsilon) ** 2 for epsilon in (0.5, 1.0, 2.0, 5.0)]
-    gaussian = [shares / (2 * rho) for rho in _RHOS[:4]]
+    gaussian = [shares / (2 * rho) for rho in RHOS[:4]]
     return max(one / other for one, other in zip(laplace, gaussian, strict=True))
 
 
@@ -537,7 +540,7 @@ def _outside() -> float:
 
 def _printed_best() -> float:
     """At how many of five ε the printed SE of 4S is the least of the PAC-based methods."""
-    return float(sum(_PRINTED_SE["4S"][place] == min(row[place] for row in _PRINTED_SE.values()) for place in range(5)))
+    return float(sum(PRINTED_SE["4S"][place] == min(PRINTED_SE[name][place] for name in _PAC) for place in range(5)))
 
 
 def _case(rows: Rows, method: str, epsilon: float, column: str = "SE", alpha: float = 0.1) -> float:
@@ -558,8 +561,7 @@ def _hold_zero(rows: Rows) -> MeasuredRange:
 
 def _smaller_than_original(rows: Rows) -> MeasuredRange:
     original = _case(rows, "original", 50.0)
-    names = ("6S", "6SDD", "4S", "4SDD", "winsorized", "trimmed")
-    return votes([_spread(rows, name, 50.0) for name in names], high=original)
+    return votes([_spread(rows, name, 50.0) for name in _PAC], high=original)
 
 
 _TABLE_3 = "Table 3, section 6"
