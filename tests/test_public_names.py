@@ -42,6 +42,14 @@ def test_a_bare_import_loads_no_heavy_library():
     assert output([sys.executable, "-c", code]).strip() == "[]"
 
 
+def test_a_session_imports_no_question_before_it_is_asked():
+    """Imports are most of the time that a first answer takes."""
+    questions = ("mean", "tables.table", "regression.linear")
+    late = ("ibis", "duckdb", "pandas", "pyarrow", "scipy.stats", *(f"discreet.questions.{name}" for name in questions))
+    code = f"import sys; from discreet import Session; print([name for name in {late} if name in sys.modules])"
+    assert output([sys.executable, "-c", code]).strip() == "[]"
+
+
 def test_the_function_release_is_not_hidden_by_its_room():
     code = "import discreet.core.door; from discreet import release; print(callable(release))"
     assert output([sys.executable, "-c", code]).strip() == "True"
