@@ -22,7 +22,12 @@ from discreet import Bounds, Schema, Session
 survey = Session({source}, Schema(columns={{"age": Bounds(18, 100, grid=1)}}), ledger="a.ledger", epsilon=1.0)
 print(survey.mean("age", epsilon=0.5))
 """
-PLAN = "from discreet import Laplace, Sensitivity, plan; planned = plan(Sensitivity(l1=1.0), Laplace(scale=2.0))\n"
+PLAN = """
+from discreet import plan
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import Laplace
+planned = plan(Sensitivity(l1=1.0), Laplace(scale=2.0))
+"""
 RUN = "import subprocess; subprocess.run(['discreet', {!r}, 'survey.toml'], check=True)\n"
 PROGRAMS = {
     "base": """
@@ -39,7 +44,7 @@ spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False
 rows = spark.read.csv("survey.csv", header=True, inferSchema=True)
 """
     + ASK.format(source="rows"),
-    "report": PLAN + "from discreet.results.charts import drawing; assert '<svg' in drawing(planned.plot())",
+    "report": PLAN + "from discreet.results.charts import drawing; print(drawing(planned.plot())[:5])",
     "frames": PLAN + "print(planned.to_pandas(), planned.to_polars(), planned.to_arrow())",
     "cli": RUN.format("plan"),
     "team": """
