@@ -30,9 +30,10 @@ from discreet.plans.skeleton import skeleton
 from discreet.publish import files
 from discreet.publish.export import read_facts
 from discreet.publish.files import write_anchor, write_whole
+from discreet.questions import form
 from discreet.questions.facade import Asked, Questions
 from discreet.questions.mean import MeanQuestion
-from discreet.questions.question import COLUMN, MeasuredQuestion
+from discreet.questions.question import MeasuredQuestion
 from discreet.results.ledger import Ledger
 from discreet.results.release import Release
 from discreet.studio.toml_document import TomlDocument, digest_of
@@ -479,10 +480,8 @@ def test_a_moved_folder_and_a_renamed_parameter_release_nothing_again(tmp_path, 
     class Renamed(MeasuredQuestion[Any]):
         ask: ClassVar[str] = "mean"
         meaning: ClassVar[str] = "The mean."
-        forms: ClassVar[dict[str, Any]] = {"variable": COLUMN}
-        schema: Schema
+        forms: ClassVar[dict[str, Any]] = {"variable": form.COLUMN}
         variable: str
-        guarantee: Any
 
         def _measured(self):
             return MeanQuestion(self.schema, self.variable, guarantee=self.guarantee).measurement

@@ -1,7 +1,6 @@
 """The four recipes of CONTRIBUTING.md: a toy mechanism, statistic, question and engine, and the places each needs."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,15 +13,15 @@ import pytest
 from discreet import Categories, Ledger, Neighbours, PureDP, Release, Schema, Session, questions
 from discreet import release as publish
 from discreet.audit.attack_plan import pipelines
-from discreet.core.guarantee import Guarantee
 from discreet.core.rows.source import open_source
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms import Laplace
 from discreet.plans.job import Job
 from discreet.plans.skeleton import skeleton
+from discreet.questions import form
 from discreet.questions.bounded import BoundedStatistic, Domain
 from discreet.questions.facade import Asked, Questions
-from discreet.questions.question import COLUMN, LABEL, Form, MeasuredQuestion, Measurement
+from discreet.questions.question import MeasuredQuestion, Measurement
 from discreet.testing import check_calibration, check_mechanism, check_source, check_statistic
 from tests.test_every_question import ASKED
 
@@ -63,9 +62,6 @@ class Twice(BoundedStatistic):
 
     name: ClassVar[str] = "toy_twice"
 
-    def parameters(self) -> dict[str, Any]:
-        return {}
-
     def domain(self, n: int | None = None) -> Domain:
         return 0.0, np.inf
 
@@ -97,10 +93,8 @@ class TwiceQuestion(MeasuredQuestion[Release]):
 
     ask: ClassVar[str] = "twice"
     meaning: ClassVar[str] = "Twice as many as there are."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "label": LABEL}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"column": form.COLUMN, "label": form.LABEL}
     column: str
-    guarantee: Guarantee
     _: KW_ONLY
     label: str = "yes"
 
@@ -138,9 +132,9 @@ column = "vote"
 def test_a_question_is_one_class_and_one_line_of_a_list(tmp_path, monkeypatch):
     schema = Schema(columns={"vote": Categories(["yes", "no"])})
     session = Session(pa.table({"vote": ["yes"] * 300}), schema, ledger=":memory:", budget=PureDP(2.0))
-    answer = session.ask(TwiceQuestion(schema, "vote", PureDP(1.0)))
+    answer = session.ask(TwiceQuestion(schema, "vote", guarantee=PureDP(1.0)))
     assert abs(answer.value - 600) < 2 * 40  # real entropy: beyond 40 scales with probability 4e-18
-    assert session.plan(TwiceQuestion(schema, "vote", PureDP(1.0))).read == "twice the rows"
+    assert session.plan(TwiceQuestion(schema, "vote", guarantee=PureDP(1.0))).read == "twice the rows"
     monkeypatch.setattr(Questions, "twice", Asked(lambda: TwiceQuestion), raising=False)
     assert session.plan.twice("vote", PureDP(1.0)).error_95 > 0
     assert "twice" in dir(session.plan)

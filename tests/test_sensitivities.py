@@ -12,10 +12,9 @@ import pytest
 
 from discreet.core.protection import Neighbours
 from discreet.questions.count import Count
-from discreet.questions.covariance import Covariance
+from discreet.questions.covariance import Covariance, PooledCovariance, PooledVariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.mean import Mean
-from discreet.questions.pooled import PooledCovariance, PooledVariance
 from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.sum import NoisyAverage, Sum
 from discreet.questions.variance import Variance

@@ -31,11 +31,11 @@ from discreet.core.rows.source import source_identity
 from discreet.core.schema import Contribution, Schema
 from discreet.plans.declarations import narrowed, read_column, read_feature, schema_from_dict
 from discreet.plans.planner import Scenario
-from discreet.questions import Question, asked
+from discreet.questions import Question, asked, form
 from discreet.questions.dropped_rows import DroppedRowsQuestion
 from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.profile.released_first import BOUNDS, LIMIT, first_request, released_first
-from discreet.questions.question import FLAG, KINDS, TEXT
+from discreet.questions.question import KINDS
 from discreet.questions.usable_values import UNUSABLE, UsableValuesQuestion, UsableValuesRelease
 from discreet.results.ledger import Ledger, check_window
 
@@ -692,7 +692,7 @@ class _Reader:
                 raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
             allowed, forms = (
                 questions[ask].settings(),
-                {"title": TEXT, "where": TEXT, "per_unit": FLAG, **questions[ask].forms},
+                {"title": form.TEXT, "where": form.TEXT, "per_unit": form.FLAG, **questions[ask].forms},
             )
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():

@@ -15,8 +15,8 @@ from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
-from discreet.questions import asked, question
-from discreet.questions.question import DeclaredColumns, Form
+from discreet.questions import asked, form
+from discreet.questions.question import DeclaredColumns
 from discreet.results.display import printable
 
 __all__ = [
@@ -170,21 +170,21 @@ _HELP: Mapping[str, str] = {
     "period": "The last period that counts.",
     "most_rows": "Rows of one person up to which the count is exact.",
 }
-_KINDS: Sequence[tuple[Form, str]] = (
-    (question.COLUMN, "column"),
-    (question.COLUMNS, "columns"),
-    (question.LABEL, "label"),
-    (question.FLAG, "flag"),
-    (question.WHOLE, "number"),
-    (question.NUMBER, "number"),
-    (question.SHARE, "number"),
-    (question.LEVEL, "toml"),
-    (question.PROBABILITIES, "numbers"),
-    (question.SHARES, "numbers"),
-    (question.EDGES, "numbers"),
-    (question.PAIR, "numbers"),
-    (question.TEXT, "text"),
-    (question.METHOD, "text"),
+_KINDS: Sequence[tuple[form.Form, str]] = (
+    (form.COLUMN, "column"),
+    (form.COLUMNS, "columns"),
+    (form.LABEL, "label"),
+    (form.FLAG, "flag"),
+    (form.WHOLE, "number"),
+    (form.NUMBER, "number"),
+    (form.SHARE, "number"),
+    (form.LEVEL, "toml"),
+    (form.PROBABILITIES, "numbers"),
+    (form.SHARES, "numbers"),
+    (form.EDGES, "numbers"),
+    (form.PAIR, "numbers"),
+    (form.TEXT, "text"),
+    (form.METHOD, "text"),
 )
 
 
@@ -236,8 +236,8 @@ def _entry(ask: str, kind: Any) -> GalleryEntry:
     return GalleryEntry(ask, kind.topic, kind.answers, settings)
 
 
-def _kind(form: Form) -> str:
-    return next((kind for known, kind in _KINDS if known is form), "toml")
+def _kind(of: form.Form) -> str:
+    return next((kind for known, kind in _KINDS if known is of), "toml")
 
 
 def needs_delta(ask: str) -> bool:

@@ -8,6 +8,8 @@ from .comparison.question import plan_comparison as plan_comparison
 from .count import Count as Count
 from .count import CountQuestion as CountQuestion
 from .covariance import Covariance as Covariance
+from .covariance import PooledCovariance as PooledCovariance
+from .covariance import PooledVariance as PooledVariance
 from .covariance_matrix import CorrelationMatrix as CorrelationMatrix
 from .covariance_matrix import CovarianceMatrix as CovarianceMatrix
 from .covariance_matrix import CovarianceMatrixQuestion as CovarianceMatrixQuestion
@@ -24,8 +26,6 @@ from .naive_bayes import GaussianNaiveBayes as GaussianNaiveBayes
 from .ordered_tests import KolmogorovSmirnovQuestion as KolmogorovSmirnovQuestion
 from .ordered_tests import RankCorrelationQuestion as RankCorrelationQuestion
 from .ordered_tests import RankTestQuestion as RankTestQuestion
-from .pooled import PooledCovariance as PooledCovariance
-from .pooled import PooledVariance as PooledVariance
 from .profile.question import ProfileQuestion as ProfileQuestion
 from .proportion import Proportion as Proportion
 from .proportion import ProportionQuestion as ProportionQuestion

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias, cast
@@ -25,7 +25,7 @@ from discreet.results.release import Release, Statistic
 
 __all__ = [
     "BoundedStatistic", "Domain", "PublicSizeRelease", "OneColumn", "PublicSizeStatistic", "bounds_of_columns",
-    "SizedColumn", "clipped", "fractions", "root_interval", "whole_bounds",
+    "clipped", "fractions", "root_interval", "whole_bounds",
 ]  # fmt: skip
 
 Method: TypeAlias = "NoiseAware | inference.DoubleSanitization"
@@ -56,6 +56,11 @@ class BoundedStatistic(Statistic):
 
     Subclasses say how to compute the exact value, its public domain and its sensitivity.
     """
+
+    def __post_init__(self) -> None:
+        given = getattr(self, "n", None)
+        if given is not None:
+            object.__setattr__(self, "n", requirements.positive_integer("n", given, at_least=self.least_rows))
 
     @classmethod
     def release_type(cls) -> type[Release]:
@@ -124,6 +129,12 @@ class PublicSizeStatistic(BoundedStatistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return PublicSizeRelease
+
+    @cached_property
+    def _grids(self) -> tuple[Grid, ...]:
+        """The grid of each of several columns."""
+        mine = cast(Any, self)
+        return tuple(Grid(bounds=pair, step=mine.grid) for pair in mine.bounds)
 
     @property
     def independent_rows(self) -> int | None:
@@ -206,34 +217,13 @@ class OneColumn(BoundedStatistic):
     grid: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "bounds", whole_bounds("bounds", self.bounds))
         self._grid  # noqa: B018  (refuses a bad grid at construction)
 
     @cached_property
     def _grid(self) -> Grid:
         return Grid(bounds=self.bounds, step=self.grid)
-
-    def parameters(self) -> dict[str, Any]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "bounds": list(self.bounds)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SizedColumn(OneColumn):
-    """As `OneColumn`, where the number of rows may be public.
-
-    Parameters
-    ----------
-    n
-        The public number of rows.
-    """
-
-    n: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n, at_least=self.least_rows))
 
 
 def clipped(data: Iterable[Any], bounds: tuple[float, float]) -> list[Fraction]:

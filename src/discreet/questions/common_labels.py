@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee
 from discreet.core.protection import Neighbours, Protection
 from discreet.core.rows import Snapshot, unit_counts
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices.group_selection import (
     GaussianThreshold,
@@ -24,7 +24,8 @@ from discreet.mechanisms.choices.group_selection import (
     selecting_guarantee,
 )
 from discreet.mechanisms.mechanism import mechanism_from_dict
-from discreet.questions.question import COLUMN, METHOD, UNSAID, DeclaredColumns, Form, Question, first_of
+from discreet.questions import form
+from discreet.questions.question import DeclaredColumns, Question, first_of
 from discreet.results.answer import Readable, protection_published
 from discreet.results.display import Facts
 from discreet.results.frames import Reading
@@ -175,11 +176,9 @@ class GroupsQuestion(Question[ReleasedGroups]):
     needs_delta: ClassVar[bool] = True
     ask: ClassVar[str] = "common_labels"
     meaning: ClassVar[str] = "Labels that are common enough to be shown; those that are missing may be rare."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "method": METHOD}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"column": form.COLUMN, "method": form.METHOD}
     column: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     method: str = "best"
 

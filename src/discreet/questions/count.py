@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import MAX_ROWS, column
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Contribution, Schema, stability
+from discreet.core.schema import Contribution, stability
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
+from discreet.questions import form
 from discreet.questions.bounded import BoundedStatistic, Domain
-from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.tables.table import table_measurement
 from discreet.results.release import Release
 
@@ -80,15 +80,8 @@ class Count(BoundedStatistic):
     name: ClassVar[str] = "count"
     n: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
-
     shown_value = staticmethod(whole_count)
     shown_interval = staticmethod(whole_interval)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"n": self.n}
 
     def domain(self, n: int | None = None) -> Domain:
         public = self.n if n is None else requirements.positive_integer("n", n)
@@ -122,10 +115,8 @@ class CountQuestion(MeasuredQuestion[Release]):
     answers: ClassVar[str] = "How many rows are there, in all or in each group?"
     ask: ClassVar[str] = "count"
     meaning: ClassVar[str] = "How many rows there are."
-    forms: ClassVar[Mapping[str, Form]] = {"by": COLUMNS}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"by": form.COLUMNS}
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from itertools import combinations_with_replacement, product
 from typing import Any, ClassVar, cast
 
@@ -18,9 +18,9 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import float_truth
-from discreet.core.numbers import Grid, decimal, not_below
+from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import (
     GammaVariance,
@@ -41,17 +41,14 @@ from discreet.inference.noise import combined_error, excess_kurtosis, largest_va
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
+from discreet.questions import form
 from discreet.questions.bounded import Domain, PublicSizeStatistic, bounds_of_columns, clipped, fractions
 from discreet.questions.covariance import cross_products, same_length
 from discreet.questions.moments import BernsteinMoments, least_noise, moments_measurement, rows_per_unit
 from discreet.questions.question import (
-    COLUMNS,
-    UNSAID,
-    WHOLE,
     DeclaredColumns,
     Expected,
     Forecast,
-    Form,
     MeasuredQuestion,
     Measurement,
     column_names,
@@ -333,9 +330,6 @@ class MeansAndCovariances(Statistic):
     def release_type(cls) -> type[Release]:
         return CovariancesRelease
 
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": [list(pair) for pair in self.bounds], "counted": self.counted}
-
     def sensitivity(self, *, neighbours: Neighbours, rows: int = 1) -> Sensitivity:
         """The distance by which one row, or so many of one unit, move the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
@@ -560,17 +554,12 @@ class CovarianceMatrix(PublicSizeStatistic):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", bounds_of_columns("bounds", self.bounds))
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n, at_least=2))
+        super().__post_init__()
         self._grids  # noqa: B018  (refuses a bad grid at construction)
 
     @property
     def least_rows(self) -> int:
         return 2
-
-    @cached_property
-    def _grids(self) -> tuple[Grid, ...]:
-        return tuple(Grid(bounds=pair, step=self.grid) for pair in self.bounds)
 
     @property
     def dimension(self) -> int:
@@ -580,9 +569,6 @@ class CovarianceMatrix(PublicSizeStatistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return CovariancesRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"bounds": [list(pair) for pair in self.bounds], "n": self.n, "grid": self.grid}
 
     def _units(self) -> list[Fraction]:
         return [self._grids[j].width * self._grids[k].width for j, k in pairs(self.dimension)]
@@ -893,11 +879,9 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesRelease]):
     answers: ClassVar[str] = "Which numbers move together? With means and correlations."
     ask: ClassVar[str] = "covariance_matrix"
     meaning: ClassVar[str] = "How columns vary together."
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "expected_rows": form.WHOLE}
     columns: str | Sequence[str]
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     expected_rows: int | None = None
 

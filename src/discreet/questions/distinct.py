@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot
 from discreet.core.rows.keep import distinct_labels
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
-    UNSAID,
-    DeclaredColumns,
-    Form,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-    first_of,
-)
+from discreet.questions import form
+from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names, first_of
 from discreet.results.release import Release, Statistic
 
 __all__ = ["DistinctLabels", "DistinctQuestion"]
@@ -61,9 +51,6 @@ class DistinctLabels(Statistic):
 
     shown_value = staticmethod(whole_count)
     shown_interval = staticmethod(whole_interval)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"labels": self.labels}
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours, groups: int = 1) -> Sensitivity:
         """The distance by which one unit moves the numbers of so many groups."""
@@ -107,11 +94,9 @@ class DistinctQuestion(MeasuredQuestion[Release]):
     answers: ClassVar[str] = "How many different labels does a column hold?"
     ask: ClassVar[str] = "distinct"
     meaning: ClassVar[str] = "How many different values of {subject} there are."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"column": form.COLUMN, "by": form.COLUMNS}
     column: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, cast
@@ -12,27 +12,17 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, dropped_rows
-from discreet.core.schema import Contribution, Schema, in_parts
+from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error
 from discreet.mechanisms.additive import additive_noise
+from discreet.questions import form
 from discreet.questions.bounded import fractions
 from discreet.questions.moments import MomentsRelease
-from discreet.questions.question import (
-    COLUMNS,
-    UNSAID,
-    WHOLE,
-    DeclaredColumns,
-    Forecast,
-    Form,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -82,9 +72,6 @@ class DroppedRows(Statistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return DroppedRowsRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"most": self.most, "unit": self.unit, "limited": self.limited}
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
         """One whole for each unit that comes or goes."""
@@ -256,10 +243,12 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
     ask: ClassVar[str] = "dropped_rows"
     meaning: ClassVar[str] = "How many rows and units the limits and missing values left out."
     leads: ClassVar[bool] = True
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "by": COLUMNS, "most_rows": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {
+        "columns": form.COLUMNS,
+        "by": form.COLUMNS,
+        "most_rows": form.WHOLE,
+    }
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     columns: str | Sequence[str] = ()
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None

@@ -271,9 +271,6 @@ class Grouped(Statistic):
     def release_type(cls) -> type[Release]:
         return GroupedRelease
 
-    def parameters(self) -> dict[str, Any]:
-        return {"of": self.of.to_dict(), "by": [[name, list(labels)] for name, labels in self.by.items()]}
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Grouped) and self.parameters() == other.parameters()
 

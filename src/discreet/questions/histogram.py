@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -11,22 +11,11 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bounds, Contribution, Schema, stability
+from discreet.core.schema import Bounds, Contribution, stability
 from discreet.mechanisms.additive import additive_noise
+from discreet.questions import form
 from discreet.questions.grouped import Bins, public_bins
-from discreet.questions.question import (
-    COLUMN,
-    EDGES,
-    UNSAID,
-    WHOLE,
-    DeclaredColumns,
-    Form,
-    Histograms,
-    MeasuredQuestion,
-    Measurement,
-    first_of,
-)
+from discreet.questions.question import DeclaredColumns, Histograms, MeasuredQuestion, Measurement, first_of
 from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
 
 __all__ = ["HistogramQuestion"]
@@ -54,11 +43,9 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     answers: ClassVar[str] = "How are the values of one column distributed?"
     ask: ClassVar[str] = "histogram"
     meaning: ClassVar[str] = "How many rows fall into each bin."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "edges": EDGES, "bins": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"column": form.COLUMN, "edges": form.EDGES, "bins": form.WHOLE}
     column: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     edges: Sequence[float] | None = None
     bins: int | None = None
     contribution: Contribution | None = None

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import decimal, not_below, total
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import BetaMean
 from discreet.mechanisms.additive import additive_noise
-from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, SizedColumn
+from discreet.questions import form
+from discreet.questions.bounded import Domain, OneColumn, PublicSizeRelease, PublicSizeStatistic
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -25,27 +25,14 @@ from discreet.questions.moments import (
     moments_measurement,
     weighting_notes,
 )
-from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
-    FLAG,
-    NUMBER,
-    UNSAID,
-    WHOLE,
-    DeclaredColumns,
-    Expected,
-    Form,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.variance import LEAST_SHARE, largest_variance
 
 __all__ = ["Mean", "MeanQuestion", "MeanReading"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mean(SizedColumn, PublicSizeStatistic):
+class Mean(OneColumn, PublicSizeStatistic):
     """The mean of a column, clipped to public bounds.
 
     **Guarantee.** One row changes it by at most (c₁ − c₀)/n, under replace-one and, with n declared public,
@@ -69,6 +56,7 @@ class Mean(SizedColumn, PublicSizeStatistic):
     """
 
     name: ClassVar[str] = "mean"
+    n: int | None = None
 
     def sampling_model(  # type: ignore[override]  # each statistic names what may be known
         self, released: PublicSizeRelease, *, variance: float | PublicSizeRelease | None = None
@@ -144,18 +132,16 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     answers: ClassVar[str] = "What is the average, in all or in each group?"
     ask: ClassVar[str] = "mean"
     meaning: ClassVar[str] = "The mean of {subject}."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN,
-        "by": COLUMNS,
-        "variance": FLAG,
-        "expected_rows": WHOLE,
-        "expected_mean": NUMBER,
-        "all_rows": FLAG,
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "by": form.COLUMNS,
+        "variance": form.FLAG,
+        "expected_rows": form.WHOLE,
+        "expected_mean": form.NUMBER,
+        "all_rows": form.FLAG,
     }
-    schema: Schema
     column: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     variance: bool = False
     contribution: Contribution | None = None

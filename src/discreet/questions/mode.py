@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from math import floor
@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import PureDP
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, Selection
+from discreet.questions import form
 from discreet.questions.count import labelled
 from discreet.questions.question import (
-    COLUMN,
     DEFAULT_ROWS,
-    UNSAID,
     DeclaredColumns,
     Forecast,
-    Form,
     MeasuredQuestion,
     Measurement,
     first_of,
@@ -86,9 +84,6 @@ class Mode(Statistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return ModeRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"categories": list(self.categories)}
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
         """One count by one, or two of them."""
@@ -164,11 +159,9 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
     answers: ClassVar[str] = "Which label is the most frequent one? Publishes the label and no count."
     ask: ClassVar[str] = "mode"
     meaning: ClassVar[str] = "The most frequent label of {subject}."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"column": form.COLUMN}
     column: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
 
     @classmethod

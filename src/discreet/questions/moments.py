@@ -228,10 +228,6 @@ class BernsteinMoments(Statistic):
     def release_type(cls) -> type[Release]:
         return MomentsRelease
 
-    def parameters(self) -> dict[str, Any]:
-        bounds = [list(pair) for pair in self.bounds]
-        return {"bounds": bounds, "degrees": list(self.degrees), "of": self.of, "weighed": self.weighed}
-
     @property
     def title(self) -> str:
         """The name for readers, to whom it matters less that it is measured in parts."""

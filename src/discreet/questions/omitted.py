@@ -14,7 +14,6 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
 from discreet.core.numbers import decimal, down, up
-from discreet.core.schema import Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
@@ -202,7 +201,7 @@ def behind(question: Question[A], step: Omission) -> Question[A]:
 
 def _behind(question: MeasuredQuestion[A], step: Omission) -> MeasuredQuestion[A]:
     inside = _before(step, question.guarantee)
-    return _BehindStep(question.schema, question.guarantee, _kept(question, step, guarantee=inside), step)
+    return _BehindStep(question.schema, _kept(question, step, guarantee=inside), step, guarantee=question.guarantee)
 
 
 def _before(step: Omission, asked: Guarantee) -> Guarantee:
@@ -245,8 +244,6 @@ class _BehindStep(MeasuredQuestion[A]):
     ask: ClassVar[str] = "behind"
     meaning: ClassVar[str] = ""
     forms: ClassVar[dict[str, Any]] = {}
-    schema: Schema
-    guarantee: Guarantee
     inner: MeasuredQuestion[A]
     step: Omission
 

@@ -16,23 +16,16 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Bounds, Contribution, Schema, stability
+from discreet.core.schema import Bounds, Contribution, stability
 from discreet.inference import ranks
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.tables import ChiSquareResult
 from discreet.mechanisms.additive import additive_noise
+from discreet.questions import form
 from discreet.questions.grouped import Bins, public_bins
 from discreet.questions.question import (
-    BINS,
-    COLUMN,
-    COLUMNS,
     DEFAULT_ROWS,
-    EDGES,
-    UNSAID,
-    WHOLE,
     DeclaredColumns,
-    Form,
     MeasuredQuestion,
     Measurement,
     column_names,
@@ -53,11 +46,9 @@ class _BinnedTable(MeasuredQuestion[TableRelease]):
     ask: ClassVar[str] = "table"
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"
-    forms: ClassVar[Mapping[str, Form]] = {}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {}
     columns: tuple[str, str]
     bins: Mapping[str, Bins]
-    guarantee: Guarantee
     contribution: Contribution | None
 
     def content(self) -> dict[str, Any]:
@@ -117,18 +108,14 @@ class RankTestQuestion(TableTest):
     answers: ClassVar[str] = "Do groups differ in the ranks of a number? For skewed numbers and outliers."
     ask: ClassVar[str] = "rank_test"
     meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN, "by": COLUMN, "edges": EDGES, "bins": WHOLE, "expected_rows": WHOLE,
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN, "by": form.COLUMN, "edges": form.EDGES, "bins": form.WHOLE, "expected_rows": form.WHOLE,
     }  # fmt: skip
-    schema: Schema
     column: str
     by: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     edges: Sequence[float] | None = None
     bins: int | None = None
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -147,7 +134,7 @@ class RankTestQuestion(TableTest):
             raise InvalidParameter("by", self.by, "must be another column than the one compared", "Name the groups.")
         bins = self._bins()
         binned = {} if bins is None else {self.column: bins}
-        return _BinnedTable(self.schema, (self.by, self.column), binned, self.guarantee, self.contribution)
+        return _BinnedTable(self.schema, (self.by, self.column), binned, self.contribution, guarantee=self.guarantee)
 
     def _bins(self) -> Bins | None:
         declared = self.schema.column(self.column)
@@ -240,14 +227,14 @@ class RankCorrelationQuestion(TableTest):
     answers: ClassVar[str] = "Do two numbers rise and fall together, by their ranks?"
     ask: ClassVar[str] = "rank_correlation"
     meaning: ClassVar[str] = "Whether the ranks of the two columns go together."
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "bins": BINS, "expected_rows": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {
+        "columns": form.COLUMNS,
+        "bins": form.BINS,
+        "expected_rows": form.WHOLE,
+    }
     columns: Sequence[str]
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     bins: Mapping[str, int | Sequence[float]] | None = None
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -263,7 +250,7 @@ class RankCorrelationQuestion(TableTest):
         if len(self.cells_by) != 2:
             raise InvalidParameter("columns", list(self.cells_by), "must be two columns", 'Pass ["age", "pay"].')
         first, second = self.cells_by
-        return _BinnedTable(self.schema, (first, second), self._bins(), self.guarantee, self.contribution)
+        return _BinnedTable(self.schema, (first, second), self._bins(), self.contribution, guarantee=self.guarantee)
 
     def _bins(self) -> dict[str, Bins]:
         given = {} if self.bins is None else self.bins

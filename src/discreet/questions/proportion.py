@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, cast
@@ -13,32 +13,24 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.columns import Label
 from discreet.core.errors import InvalidParameter, WrongType, spelling
-from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats, plain
 from discreet.core.numbers import MAX_ROWS, not_below
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, weighted_totals
-from discreet.core.schema import Contribution, Schema, in_parts
+from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import Binomial, NoiseAware, ReleaseLaw, measured_coordinate
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
+from discreet.questions import form
 from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags, labelled
 from discreet.questions.moments import BernsteinMoments, MomentsRelease, check_weighted, weighting_notes
 from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
-    FLAG,
-    LABEL,
-    SHARE,
-    UNSAID,
-    WHOLE,
     DeclaredColumns,
     Expected,
     Forecast,
-    Form,
     MeasuredQuestion,
     Measurement,
     column_names,
@@ -76,10 +68,6 @@ class Proportion(PublicSizeStatistic):
     concluded_from_measured: ClassVar[bool] = True
     n: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
-
     def shown_value(self, value: Floats) -> Floats:
         return plain(np.clip(value, 0.0, 1.0))
 
@@ -90,9 +78,6 @@ class Proportion(PublicSizeStatistic):
     def sampling_model(self, released: PublicSizeRelease) -> Binomial:  # type: ignore[override]  # nothing is unknown
         """Binomial with the public n."""
         return Binomial(n=released.n)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"n": self.n}
 
     def domain(self, n: int | None = None) -> Domain:
         return 0.0, 1.0
@@ -136,19 +121,17 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     answers: ClassVar[str] = "What proportion of rows has one label: yes, employed, north?"
     ask: ClassVar[str] = "proportion"
     meaning: ClassVar[str] = "The share of rows with {subject}."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN,
-        "label": LABEL,
-        "by": COLUMNS,
-        "expected_rows": WHOLE,
-        "expected_proportion": SHARE,
-        "all_rows": FLAG,
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "label": form.LABEL,
+        "by": form.COLUMNS,
+        "expected_rows": form.WHOLE,
+        "expected_proportion": form.SHARE,
+        "all_rows": form.FLAG,
     }
-    schema: Schema
     column: str
     label: Label
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     expected_rows: int | None = None
@@ -275,8 +258,7 @@ class ProportionVector(PublicSizeStatistic):
                 "categories", categories, "must be at least two distinct labels", "List every public category once."
             )
         object.__setattr__(self, "categories", categories)
-        if self.n is not None:
-            object.__setattr__(self, "n", requirements.positive_integer("n", self.n))
+        super().__post_init__()
 
     @property
     def dimension(self) -> int:
@@ -286,9 +268,6 @@ class ProportionVector(PublicSizeStatistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return ProportionVectorRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"categories": list(self.categories), "n": self.n}
 
     def domain(self, n: int | None = None) -> Domain:
         return np.zeros(self.dimension), np.ones(self.dimension)

@@ -18,7 +18,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.quantile import (
     PARTS,
@@ -30,19 +30,12 @@ from discreet.mechanisms.choices.quantile import (
     share_of,
     simulated,
 )
+from discreet.questions import form
 from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
     DEFAULT_ROWS,
-    FLAG,
-    LEVEL,
-    PROBABILITIES,
-    UNSAID,
-    WHOLE,
     DeclaredColumns,
     Expected,
     Forecast,
-    Form,
     Histograms,
     MeasuredQuestion,
     Measurement,
@@ -311,16 +304,6 @@ class Quantiles(Statistic):
     def release_type(cls) -> type[Release]:
         return QuantileRelease
 
-    def parameters(self) -> dict[str, Any]:
-        many = isinstance(self.probabilities, tuple)
-        return {
-            "probabilities": list(self.shares) if many else self.probabilities,
-            "bounds": self.bounds.to_dict(),
-            "interval": self.interval,
-            "rows_at_least": self.rows_at_least,
-            "recursive": self.recursive,
-        }
-
     def _enclosed(self) -> tuple[tuple[float, float], ...]:
         """For each quantile the shares of rows that an interval must enclose."""
         if self.interval is None or self.rows_at_least is None:
@@ -529,19 +512,17 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     answers: ClassVar[str] = "Which values have a quarter, a half, nine tenths of the rows below them?"
     ask: ClassVar[str] = "quantile"
     meaning: ClassVar[str] = "The value of {subject} below which this share of rows lies."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN,
-        "probabilities": PROBABILITIES,
-        "by": COLUMNS,
-        "interval": LEVEL,
-        "rows_at_least": WHOLE,
-        "recursive": FLAG,
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "probabilities": form.PROBABILITIES,
+        "by": form.COLUMNS,
+        "interval": form.LEVEL,
+        "rows_at_least": form.WHOLE,
+        "recursive": form.FLAG,
     }
-    schema: Schema
     column: str
     probabilities: float | Sequence[float]
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     interval: float | None = _LEVEL
     rows_at_least: int | None = None
@@ -648,7 +629,7 @@ class MedianQuestion(QuantileQuestion):
 
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "Which value has half of the rows below it?"
-    forms: ClassVar[Mapping[str, Form]] = {
+    forms: ClassVar[form.Forms] = {
         name: form for name, form in QuantileQuestion.forms.items() if name != "probabilities"
     }
     probabilities: float | Sequence[float] = field(default=0.5, init=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, InitVar, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, InitVar, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Never, Self, TypeVar, cast
 
@@ -26,6 +26,7 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.noise import combined_error, largest_variance
 from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
+from discreet.questions import form
 from discreet.questions.grouped import Grouped
 from discreet.results.display import number
 from discreet.results.ledger import Ledger
@@ -33,96 +34,9 @@ from discreet.results.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
 from discreet.results.release import Release, Statistic, claim_of_one_draw, drawn
 
 __all__ = [
-    "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
-    "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "WEIGHTS", "WHOLE", "Form",
     "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question", "KINDS",
     "UNSAID", "DeclaredColumns", "column_names", "common_step", "enough", "first_of", "guarantee_of",
 ]  # fmt: skip
-
-
-# ---- Forms: what a setting of a question looks like in a plan file.
-
-
-@dataclass(frozen=True)
-class Form:
-    """The form of a setting: what fits, and the words for it.
-
-    Examples
-    --------
-    >>> WHOLE.complaint("expected_rows", "6,000")
-    "expected_rows = '6,000' must be a whole number above 0, such as 4000."
-    >>> WHOLE.complaint("expected_rows", 6000)
-    """
-
-    fits: Callable[[Any], bool]
-    words: str
-
-    def complaint(self, name: str, value: Any) -> str | None:
-        """The fault in the form of a value, in words; None where there is none, and the question judges the rest."""
-        return None if self.fits(value) else f"{name} = {value!r} must be {self.words}."
-
-
-def _number(value: Any) -> bool:
-    # Whole numbers of TOML may have any length; beyond 2¹⁰²³ they are no float.
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-
-
-def _list(value: Any, each: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(each, value))
-
-
-def _numbers(value: Any) -> bool:
-    return _list(value, _number)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-TEXT = Form(_text, "text")
-COLUMN = Form(_text, 'the name of one column, such as "age"')
-COLUMN_OR_NUMBER = Form(
-    lambda value: _text(value) or _number(value), 'the name of one column, such as "before", or a number, such as 0'
-)
-COLUMNS = Form(
-    lambda value: _text(value) or _list(value, _text),
-    'the name of a column, or a list of them: "region" or ["region", "sex"]',
-)
-LABEL = Form(lambda value: isinstance(value, str | int | float), 'one of the categories, such as "yes"')
-PROBABILITIES = Form(lambda value: _number(value) or _numbers(value), "a number or a list of them, such as 0.5")
-SHARES = Form(_numbers, "a list of shares such as [0.5, 0.5]")
-EDGES = Form(_numbers, "a list of numbers, such as [0, 10, 20]")
-BINS = Form(
-    lambda value: isinstance(value, dict) and all(_numbers(one) or _whole(one) for one in value.values()),
-    "edges, or how many, for each number: { age = [0, 18, 65, 120] } or { age = 5 }",
-)
-LEVEL = Form(lambda value: value is False or _number(value), "a level such as 0.95, or false for none")
-WHOLE = Form(_whole, "a whole number above 0, such as 4000")
-NUMBER = Form(_number, "a number")
-SHARE = Form(_number, "a share such as 0.2")
-PAIR = Form(lambda value: _numbers(value) and len(value) == 2, "two shares such as [0.1, 0.1]")
-POSITIONS = Form(lambda value: _list(value, _numbers), "a list of positions such as [[0, 10], [5, 20]]")
-METHOD = Form(_text, 'the name of a method, such as "best"')
-FLAG = Form(lambda value: isinstance(value, bool), "true or false")
-TABLES = Form(
-    lambda value: isinstance(value, list) and bool(value) and all(one == [] or COLUMNS.fits(one) for one in value),
-    'a list of tables, each a list of columns: [["region"], ["region", "age"]]',
-)
-MODELS = Form(
-    lambda value: isinstance(value, list) and all(COLUMNS.fits(one) for one in value),
-    'a list of models, each a list of columns: [["age"], ["age", "sex"]]',
-)
-WEIGHTS = Form(
-    lambda value: value in ("tables", "cells") or _numbers(value),
-    '"tables", "cells", or a list with a number for each table',
-)
-
-
-# ---- Question: one thing to release, described from public facts alone.
 
 
 # ---- Forecast: what a plan says of an error, and for which data, before any data is read
@@ -255,29 +169,18 @@ def _refused(guarantee: Guarantee) -> Never:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asking:
-    """The arguments that every question takes by name. A class of its own, so that what is asked about comes first.
+@dataclass(frozen=True)
+class Question(ABC, Generic[A]):
+    """One thing to release, whose answer is an ``A``.
+
+    A subclass is a frozen dataclass. Its fields are the schema, what is asked about and, by name, the settings.
 
     Parameters
     ----------
-    epsilon, delta, rho, mu
-        The guarantee by its parameters, in place of ``guarantee``.
+    guarantee
+        What the answer may cost; ``epsilon``, ``delta``, ``rho`` and ``mu`` are its parameters, in its place.
     name
         A name for the answer: the same question under the same name returns the stored answer and spends nothing.
-    """
-
-    name: str | None = field(default=None, compare=False, repr=False)
-    epsilon: InitVar[float | None] = None
-    delta: InitVar[float | None] = None
-    rho: InitVar[float | None] = None
-    mu: InitVar[float | None] = None
-
-
-class Question(Asking, ABC, Generic[A]):
-    """One thing to release, whose answer is an ``A``.
-
-    A subclass is a frozen dataclass. Its fields are the schema, what is asked about, the guarantee and the settings.
 
     Attributes
     ----------
@@ -313,9 +216,15 @@ class Question(Asking, ABC, Generic[A]):
     leads: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     tests: ClassVar[bool] = False
-    forms: ClassVar[Mapping[str, Form]]
+    forms: ClassVar[form.Forms]
     schema: Schema
-    guarantee: Guarantee
+    _: KW_ONLY
+    guarantee: Guarantee = UNSAID
+    name: str | None = field(default=None, compare=False, repr=False)
+    epsilon: InitVar[float | None] = None
+    delta: InitVar[float | None] = None
+    rho: InitVar[float | None] = None
+    mu: InitVar[float | None] = None
 
     def __post_init__(self, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> None:
         found = guarantee_of(self.guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)

@@ -23,12 +23,13 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, Zer
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import Fact, Neighbours
 from discreet.core.rows import Selected, Snapshot, totals
-from discreet.core.schema import Bounds, Contribution, Schema, stability
+from discreet.core.schema import Bounds, Contribution, stability
 from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error, even_split, running_sums, weights
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
-from discreet.questions.question import COLUMN, LABEL, UNSAID, DeclaredColumns, Form, Question, first_of
+from discreet.questions import form
+from discreet.questions.question import DeclaredColumns, Question, first_of
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger, Spend, accounting_of
@@ -77,10 +78,6 @@ class RunningTotal(Statistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return RunningTotalRelease
-
-    def parameters(self) -> dict[str, Any]:
-        bounds = None if self.bounds is None else list(self.bounds)
-        return {"periods": list(self.periods), "period": self.period, "bounds": bounds}
 
     def measurement(self, added: Sequence[Fraction]) -> Fraction:
         """The number measured of the amounts that each period added: f₀·x_t + f₁·x_{t−1} + …. Private."""
@@ -248,11 +245,9 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     meaning: ClassVar[str] = "How many rows there are up to each period, and how many each period added."
     part: ClassVar[str] = "period"
     continues: ClassVar[bool] = True
-    forms: ClassVar[Mapping[str, Form]] = {"over": COLUMN, "period": LABEL, "column": COLUMN}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"over": form.COLUMN, "period": form.LABEL, "column": form.COLUMN}
     over: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     period: Any = None
     column: str | None = None
     contribution: Contribution | None = None

@@ -18,28 +18,22 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import decimal
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, histograms
-from discreet.core.schema import Contribution, Schema, in_parts
+from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise import MonteCarlo, largest_variance
 from discreet.inference.ranks import METHODS, PairedDifferences, PairedScores, lean_error
 from discreet.inference.tables import ChiSquareResult
 from discreet.mechanisms.additive import additive_noise
+from discreet.questions import form
 from discreet.questions.bounded import Domain, fractions
 from discreet.questions.question import (
-    COLUMN,
-    COLUMN_OR_NUMBER,
     DEFAULT_ROWS,
-    METHOD,
-    UNSAID,
-    WHOLE,
     DeclaredColumns,
     Expected,
     Forecast,
-    Form,
     MeasuredQuestion,
     Measurement,
     common_step,
@@ -103,9 +97,6 @@ class PairedBalance(Statistic):
     def how(self) -> PairedScores:
         """The rule by which pairs score."""
         return PairedScores(self.scores == "signs", self.n is not None)
-
-    def parameters(self) -> dict[str, Any]:
-        return {"scores": self.scores, "n": self.n}
 
     def domain(self, n: int | None = None) -> Domain:
         """Where the value of so many rows lies."""
@@ -253,14 +244,12 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     ask: ClassVar[str] = "signed_rank"
     meaning: ClassVar[str] = "Whether {subject} tends to be above or below zero."
     tests: ClassVar[bool] = True
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN, "against": COLUMN_OR_NUMBER, "method": METHOD, "expected_rows": WHOLE,
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN, "against": form.COLUMN_OR_NUMBER, "method": form.METHOD, "expected_rows": form.WHOLE,
     }  # fmt: skip
-    schema: Schema
     column: str
     against: str | float
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     method: str = "ranks"
     contribution: Contribution | None = None
     expected_rows: int | None = None

@@ -12,23 +12,15 @@ from discreet.core import requirements
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.numbers import decimal, not_below, total
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Contribution, Schema, stability
+from discreet.core.schema import Bounds, Contribution, stability
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
-from discreet.questions.bounded import Domain, OneColumn, SizedColumn, fractions
+from discreet.questions import form
+from discreet.questions.bounded import Domain, OneColumn, fractions
 from discreet.questions.moments import MomentsRelease
-from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
-    UNSAID,
-    DeclaredColumns,
-    Form,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names
 from discreet.results.display import Facts, Result
 from discreet.results.release import Release
 
@@ -36,7 +28,7 @@ __all__ = ["AverageComparison", "NoisyAverage", "Sum", "SumQuestion"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sum(SizedColumn):
+class Sum(OneColumn):
     """The total of a column, clipped to public bounds.
 
     **Guarantee.** One row changes it by at most the larger absolute bound under add/remove and by c₁ − c₀ under
@@ -60,6 +52,7 @@ class Sum(SizedColumn):
     """
 
     name: ClassVar[str] = "sum"
+    n: int | None = None
 
     def domain(self, n: int | None = None) -> Domain:
         public = self.n if n is None else requirements.positive_integer("n", n)
@@ -148,9 +141,6 @@ class NoisyAverage(OneColumn):
     def domain(self, n: int | None = None) -> Domain:
         rows = math.inf if n is None else float(requirements.positive_integer("n", n))
         return (-rows, 0.0), (rows, rows)
-
-    def parameters(self) -> dict[str, Any]:
-        return {**super().parameters(), "centred": self.centred}
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
         """One in each coordinate."""
@@ -252,11 +242,9 @@ class SumQuestion(MeasuredQuestion[Release]):
     answers: ClassVar[str] = "What is the total, in all or in each group?"
     ask: ClassVar[str] = "sum"
     meaning: ClassVar[str] = "The total of {subject}."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMNS}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"column": form.COLUMN, "by": form.COLUMNS}
     column: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
 

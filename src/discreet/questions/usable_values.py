@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, cast
@@ -11,15 +11,15 @@ import numpy as np
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, usable_totals
 from discreet.core.rows.keep import WHOLE
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
+from discreet.questions import form
 from discreet.questions.bounded import fractions
-from discreet.questions.question import COLUMNS, UNSAID, Form, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -65,9 +65,6 @@ class Usable(Statistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return UsableValuesRelease
-
-    def parameters(self) -> dict[str, Any]:
-        return {"columns": list(self.columns), "unit": self.unit}
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
         """One in the number of units, and one in each column."""
@@ -155,10 +152,8 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
     ask: ClassVar[str] = "usable_values"
     meaning: ClassVar[str] = "Which share of each column's values can be used: read, inside the bounds, on the list."
     leads: ClassVar[bool] = True
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS}
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     columns: str | Sequence[str] = ()
 
     def _measured(self) -> Measurement:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import decimal, not_below, product_total, total
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import GammaVariance, variance_moves
-from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, SizedColumn
+from discreet.questions import form
+from discreet.questions.bounded import Domain, OneColumn, PublicSizeRelease, PublicSizeStatistic
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -25,15 +25,9 @@ from discreet.questions.moments import (
     moments_measurement,
 )
 from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
-    NUMBER,
-    UNSAID,
-    WHOLE,
     DeclaredColumns,
     Expected,
     Forecast,
-    Form,
     MeasuredQuestion,
     Measurement,
     column_names,
@@ -54,7 +48,7 @@ def largest_squares(n: int) -> Fraction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variance(SizedColumn, PublicSizeStatistic):
+class Variance(OneColumn, PublicSizeStatistic):
     """The sample variance (divisor n − 1) of a column, clipped to public bounds.
 
     **Guarantee.** One row changes it by at most (c₁ − c₀)²/n, under replace-one and, with n declared public,
@@ -79,6 +73,7 @@ class Variance(SizedColumn, PublicSizeStatistic):
     """
 
     name: ClassVar[str] = "variance"
+    n: int | None = None
 
     @property
     def least_rows(self) -> int:
@@ -163,16 +158,14 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
     ask: ClassVar[str] = "variance"
     meaning: ClassVar[str] = "How far values of {subject} spread around their mean."
     of: ClassVar[Of] = "variance"
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN,
-        "by": COLUMNS,
-        "expected_rows": WHOLE,
-        "expected_mean": NUMBER,
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "by": form.COLUMNS,
+        "expected_rows": form.WHOLE,
+        "expected_mean": form.NUMBER,
     }
-    schema: Schema
     column: str
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
     expected_rows: int | None = None

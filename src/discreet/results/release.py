@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,13 +64,22 @@ class Statistic(ABC):
         """The ends of an interval that the statistic can take, around the value that is shown."""
         return low, high
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """The public parameters as JSON-ready data; the constructor takes them back."""
+        """The public parameters as JSON-ready data; the constructor takes them back. By default the fields."""
+        told = {one.name: getattr(self, one.name) for one in fields(cast(Any, self)) if one.init}
+        # The order of labels matters, and objects of JSON have none: a mapping is a list of pairs.
+        pairs = {name: list(value.items()) for name, value in told.items() if isinstance(value, Mapping)}
+        return {name: _plain(value) for name, value in (told | pairs).items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters; `statistic_from_dict` reads them back."""
         return {"name": self.name, **self.parameters()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def statistic_from_dict(data: dict[str, Any]) -> Statistic:

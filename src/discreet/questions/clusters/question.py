@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, matrix
-from discreet.core.schema import Schema
+from discreet.questions import form
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
-from discreet.questions.question import COLUMNS, POSITIONS, UNSAID, WHOLE, DeclaredColumns, Form, Question, column_names
+from discreet.questions.question import DeclaredColumns, Question, column_names
 from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 
@@ -38,18 +37,16 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
     rehearsed: ClassVar[bool] = False
     ask: ClassVar[str] = "clusters"
     meaning: ClassVar[str] = "Centres around which rows lie."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "columns": COLUMNS,
-        "n_clusters": WHOLE,
-        "universe": POSITIONS,
-        "iterations": WHOLE,
-        "expected_rows": WHOLE,
+    forms: ClassVar[form.Forms] = {
+        "columns": form.COLUMNS,
+        "n_clusters": form.WHOLE,
+        "universe": form.POSITIONS,
+        "iterations": form.WHOLE,
+        "expected_rows": form.WHOLE,
     }
-    schema: Schema
     columns: Sequence[str]
     n_clusters: int
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     universe: Sequence[Sequence[float]] | None = None
     iterations: int | None = None
     expected_rows: int | None = None

@@ -17,7 +17,6 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rows import Snapshot
-from discreet.core.schema import Schema
 from discreet.inference.least_squares import JointTest
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.two_sample import Contrast, contrast, equal_means
@@ -26,6 +25,7 @@ from discreet.questions.comparison.methods import (
     Arms,
     Direct,
     MeanDifference,
+    Method,
     PartitionLikelihood,
     Setting,
     Spending,
@@ -35,17 +35,7 @@ from discreet.questions.comparison.methods import (
     size_is_public,
 )
 from discreet.questions.comparison.question import OutcomesOfArms, arms_on_engine, plan_methods
-from discreet.questions.question import (
-    COLUMN,
-    DEFAULT_ROWS,
-    METHOD,
-    NUMBER,
-    PAIR,
-    UNSAID,
-    WHOLE,
-    DeclaredColumns,
-    Form,
-)
+from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns
 from discreet.results.answer import Readable
 from discreet.results.charts import plot_readings
 from discreet.results.display import Interval
@@ -325,31 +315,11 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     The others are those of `discreet.compare_means`.
     """
 
-    topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Which of several groups differs from the first in its average?"
     ask: ClassVar[str] = "compare_arms"
     meaning: ClassVar[str] = "Whether the means of the arms differ from that of the control, and by how much."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN,
-        "by": COLUMN,
-        "partitions": WHOLE,
-        "censor": PAIR,
-        "method": METHOD,
-        "arm": METHOD,
-        "expected_sd": NUMBER,
-        "expected_rows": WHOLE,
-    }
-    schema: Schema
-    column: str
     _: KW_ONLY
-    by: str
-    guarantee: Guarantee = UNSAID
-    partitions: int | None = None
-    censor: tuple[float, float] = (0.1, 0.1)
-    method: str = "direct"
-    arm: str = "public"
-    expected_sd: float | None = None
-    expected_rows: int | None = None
+    method: str | Method = "direct"
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -369,7 +339,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
         self.statistic  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
 
     @cached_property
-    def statistic(self) -> MeanDifference:  # type: ignore[override]  # worked out once, and never set
+    def statistic(self) -> MeanDifference:
         """The statistic that is measured."""
         return self._measured(arms=self.schema.categories(self.by).cells, partitions=self.partitions)
 
@@ -398,7 +368,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
             notes.append(EXPECTED_ROWS)
         return Plan(
             statistic=self.statistic.name,
-            mechanism=self.method,
+            mechanism=self._method.name,
             guarantee=self.guarantee,
             read="a difference",
             error_95=NormalDist().inv_cdf(0.975) * error,

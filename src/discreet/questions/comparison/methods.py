@@ -6,10 +6,10 @@ import math
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import scipy
@@ -250,16 +250,6 @@ class MeanDifference(Statistic):
         if self.censor is not None:
             object.__setattr__(self, "censor", censoring(self.censor))
 
-    def parameters(self) -> dict[str, Any]:
-        return {
-            "bounds": list(self.bounds),
-            "arm": self.arm,
-            "arms": self.arms,
-            "norm": self.norm,
-            "partitions": self.partitions,
-            "censor": None if self.censor is None else list(self.censor),
-        }
-
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """Largest change of the moments of all arms together."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
@@ -336,9 +326,6 @@ class WinsorizedMoments(Statistic):
     def __post_init__(self) -> None:
         object.__setattr__(self, "interval", whole_bounds("interval", self.interval))
         object.__setattr__(self, "partitions", requirements.positive_integer("partitions", self.partitions))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"interval": list(self.interval), "partitions": self.partitions, "norm": self.norm}
 
     def sensitivity(self) -> Sensitivity:
         """Largest change by one unit."""
@@ -509,9 +496,9 @@ class Method(ABC):
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         """Spend the spending on the arms' totals and conclude."""
 
-    @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the ledger."""
+        return {"name": self.name} | {one.name: getattr(self, one.name) for one in fields(cast(Any, self))}
 
 
 @dataclass(frozen=True)
@@ -525,9 +512,6 @@ class Direct(Method):
     """
 
     name: ClassVar[str] = "direct"
-
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.name}
 
     def means(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[list[ArmMean], NoisyVector]:
         """Every arm's mean, and the noisy moments behind them."""
@@ -601,9 +585,6 @@ class PartitionLikelihood(Method):
             raise InvalidParameter("placement_share", self.placement_share, "must be positive", "Pass 0.3.")
         if self.expected_sd is not None:
             object.__setattr__(self, "expected_sd", requirements.positive("expected_sd", self.expected_sd))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "placement_share": self.placement_share, "expected_sd": self.expected_sd}
 
     def share(self, spending: Spending, setting: Setting) -> float:
         """The share of the budget for the placement, from public facts."""
@@ -756,9 +737,6 @@ class Best(Method):
     def __post_init__(self) -> None:
         if self.expected_sd is not None:
             object.__setattr__(self, "expected_sd", requirements.positive("expected_sd", self.expected_sd))
-
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "expected_sd": self.expected_sd}
 
     def chosen(self, spending: Spending, setting: Setting) -> Method:
         """The method that public facts speak for."""

@@ -254,9 +254,6 @@ class PaperMethod(Method):
         """The notes that the reader must know."""
         return ("as published in liu2023: no guarantee holds (errata E2 to E5)",) if self.as_published else ()
 
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "m": self.m, "as_published": self.as_published}
-
 
 def combined(estimates: LocationEstimate) -> Contrast:
     """liu2023 (6) and (7), for every row."""
@@ -276,9 +273,6 @@ class Original(Method):
 
     name: ClassVar[str] = "original"
     certified: ClassVar[bool] = False
-
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.name}
 
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         z = arms.differences()
@@ -364,8 +358,8 @@ class Censored(PaperMethod):
         object.__setattr__(self, "name", _paper_name(self.reading, self.counts, self.double_down))
 
     def parameters(self) -> dict[str, Any]:
-        inference = {"inference": self.inference} if self.reading == "likelihood" else {}
-        return {**super().parameters(), "placement": self.placement, **inference}
+        told = ("name", "m", "as_published", "placement", *(["inference"] if self.reading == "likelihood" else []))
+        return {name: getattr(self, name) for name in told}
 
     def placed_interval(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[Spending, Any]:
         if self.placement == "quantile":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -19,10 +20,11 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, totals, totals_by_partition
 from discreet.core.rows.keep import BUCKETS
-from discreet.core.schema import Bounds, Contribution, Schema
+from discreet.core.schema import Bounds, Contribution
 from discreet.inference.noise import excess_kurtosis
 from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior, arm_mean, contrast
 from discreet.mechanisms.mechanism import Law
+from discreet.questions import form
 from discreet.questions.comparison.compare import (
     FEWEST_PARTITIONS,
     FEWEST_UNITS_A_PARTITION,
@@ -50,18 +52,7 @@ from discreet.questions.comparison.methods import (
     placed,
     size_is_public,
 )
-from discreet.questions.question import (
-    COLUMN,
-    DEFAULT_ROWS,
-    METHOD,
-    NUMBER,
-    PAIR,
-    UNSAID,
-    WHOLE,
-    DeclaredColumns,
-    Form,
-    Question,
-)
+from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns, Question
 from discreet.results.display import Result, number
 from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
@@ -415,19 +406,35 @@ def _arms(
 A = TypeVar("A")
 
 
+@dataclass(frozen=True)
 class OutcomesOfArms(Question[A]):
-    """A column, the column of its arms, and how outcomes are bounded, protected and added up.
+    """A column, the column of its arms, and how outcomes are bounded, protected and added up."""
 
-    The fields are those of the questions: their order is that of the methods of a session.
-    """
-
+    topic: ClassVar[str] = "Tests and comparisons"
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "by": form.COLUMN,
+        "partitions": form.WHOLE,
+        "censor": form.PAIR,
+        "method": form.METHOD,
+        "arm": form.METHOD,
+        "expected_sd": form.NUMBER,
+        "expected_rows": form.WHOLE,
+    }
     column: str
+    _: KW_ONLY
     by: str
-    censor: tuple[float, float]
-    method: str | Method
-    arm: str
-    expected_sd: float | None
-    statistic: MeanDifference
+    partitions: int | None = None
+    censor: tuple[float, float] = (0.1, 0.1)
+    method: str | Method = "best"
+    arm: str = "public"
+    expected_sd: float | None = None
+    expected_rows: int | None = None
+
+    @property
+    @abstractmethod
+    def statistic(self) -> MeanDifference:
+        """The statistic that is measured."""
 
     @property
     def outcome(self) -> Bounds:
@@ -508,33 +515,12 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     The others are those of `discreet.compare_means`.
     """
 
-    topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do two groups differ in their average? For A/B tests."
     ask: ClassVar[str] = "compare_means"
     meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
-    forms: ClassVar[Mapping[str, Form]] = {
-        "column": COLUMN,
-        "by": COLUMN,
-        "partitions": WHOLE,
-        "partition_by": COLUMN,
-        "censor": PAIR,
-        "method": METHOD,
-        "arm": METHOD,
-        "expected_sd": NUMBER,
-        "expected_rows": WHOLE,
-    }
-    schema: Schema
-    column: str
+    forms: ClassVar[form.Forms] = {**OutcomesOfArms.forms, "partition_by": form.COLUMN}
     _: KW_ONLY
-    by: str
-    guarantee: Guarantee = UNSAID
-    partitions: int | None = None
     partition_by: str | None = None
-    censor: tuple[float, float] = (0.1, 0.1)
-    method: str | Method = "best"
-    arm: str = "public"
-    expected_sd: float | None = None
-    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -555,7 +541,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
             raise InvalidParameter("partitions", None, f"is needed by {chosen.name}", "Pass partitions=….")
 
     @cached_property
-    def statistic(self) -> MeanDifference:  # type: ignore[override]  # worked out once, and never set
+    def statistic(self) -> MeanDifference:
         """The statistic that is measured."""
         natural = self.partition_by
         return self._measured(

@@ -25,6 +25,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise import NoiseSum, largest_variance
 from discreet.mechanisms.additive import Noise, additive_noise
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict, mechanism_of
+from discreet.questions import form
 from discreet.questions.profile.columns import (
     FIRST,
     QUARTILES,
@@ -45,7 +46,7 @@ from discreet.questions.profile.columns import (
     summarised,
     unit_rows,
 )
-from discreet.questions.question import COLUMNS, METHOD, SHARE, UNSAID, Form, Question, column_names
+from discreet.questions.question import Question, column_names
 from discreet.results.answer import Readable, protection_published
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
@@ -450,10 +451,12 @@ class ProfileQuestion(Question[ProfileRelease]):
     meaning: ClassVar[str] = "What each column holds: kind, bounds, quartiles, missing and distinct values."
     part: ClassVar[str] = "column"
     leads: ClassVar[bool] = True
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "proportion": SHARE, "order": METHOD}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {
+        "columns": form.COLUMNS,
+        "proportion": form.SHARE,
+        "order": form.METHOD,
+    }
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     columns: str | Sequence[str] | None = None
     proportion: float = 0.95
     order: Order = "ymd"

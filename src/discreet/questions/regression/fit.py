@@ -15,20 +15,11 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.guarantee import Guarantee
-from discreet.core.schema import Contribution, Schema
+from discreet.core.schema import Contribution
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.inference.logistic import LogisticFit
-from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
-    UNSAID,
-    WHOLE,
-    Form,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions import form
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading, interval_frame
 from discreet.results.ledger import Ledger
@@ -524,12 +515,14 @@ def _words(expected: ExpectedError) -> str:
 class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     """A question about the relation of an outcome to other columns."""
 
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "on": COLUMNS, "expected_rows": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "on": form.COLUMNS,
+        "expected_rows": form.WHOLE,
+    }
     column: str
     on: str | Sequence[str]
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
     expected_rows: int | None = None
 

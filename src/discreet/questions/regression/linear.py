@@ -29,9 +29,10 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.mechanism import Mechanism, mechanism_of
+from discreet.questions import form
 from discreet.questions.bounded import fractions
 from discreet.questions.moments import MOST_PARTS, moments_measurement
-from discreet.questions.question import MODELS, DeclaredColumns, Expected, Forecast, Form, Measurement, column_names
+from discreet.questions.question import DeclaredColumns, Expected, Forecast, Measurement, column_names
 from discreet.questions.regression.fit import Coefficient, CoefficientsQuestion, ExpectedError, RegressionRelease
 from discreet.questions.regression.moments import (
     MomentBoxes,
@@ -150,7 +151,7 @@ class RegressionQuestion(CoefficientsQuestion):
     answers: ClassVar[str] = "How does one number change with others, all else equal?"
     ask: ClassVar[str] = "regression"
     meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
-    forms: ClassVar[Mapping[str, Form]] = {**CoefficientsQuestion.forms, "models": MODELS}
+    forms: ClassVar[form.Forms] = {**CoefficientsQuestion.forms, "models": form.MODELS}
     _: KW_ONLY
     models: Sequence[str | Sequence[str]] = ()
     one_step: bool = field(default=False, init=False, repr=False)

@@ -46,21 +46,9 @@ from discreet.mechanisms.tables.margins import (
     margin_of,
     shape_of,
 )
+from discreet.questions import form
 from discreet.questions.grouped import Bins, public_bins
-from discreet.questions.question import (
-    BINS,
-    COLUMN,
-    FLAG,
-    TABLES,
-    UNSAID,
-    WEIGHTS,
-    WHOLE,
-    DeclaredColumns,
-    Forecast,
-    Form,
-    MeasuredQuestion,
-    Measurement,
-)
+from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement
 from discreet.questions.tables.measured import (
     MOST_PRESENTED,
     Combination,
@@ -333,16 +321,6 @@ class Margins(Statistic):
         public = {} if self.total is None else {"n": self.total}
         sensitivity = self.sensitivity(who.neighbours, rows_per_unit=rows_per_unit)
         return Exact(self.stacked(counts, sums), sensitivity, who, self, public)
-
-    def parameters(self) -> dict[str, Any]:
-        """The public description as JSON-ready data."""
-        return {
-            "columns": [[name, list(labels)] for name, labels in self.columns.items()],
-            "tables": [list(table) for table in self.tables],
-            "total": self.total,
-            "summed": None if self.summed is None else list(self.summed),
-            "impossible": [dict(cell) for cell in self.impossible],
-        }
 
 
 def _margin(joint: NDArray[Any], axes: Axes) -> NDArray[Any]:
@@ -685,23 +663,21 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     ask: ClassVar[str] = "tables"
     meaning: ClassVar[str] = "How many rows fall into each cell of several tables, which add up."
     part: ClassVar[str] = "cell"
-    forms: ClassVar[Mapping[str, Form]] = {
-        "tables": TABLES,
-        "weights": WEIGHTS,
-        "accuracy": Form(lambda value: value in ("sum", "largest"), '"sum" or "largest"'),
-        "mean_of": COLUMN,
-        "public_total": WHOLE,
-        "impossible": Form(
+    forms: ClassVar[form.Forms] = {
+        "tables": form.TABLES,
+        "weights": form.WEIGHTS,
+        "accuracy": form.Form(lambda value: value in ("sum", "largest"), '"sum" or "largest"'),
+        "mean_of": form.COLUMN,
+        "public_total": form.WHOLE,
+        "impossible": form.Form(
             lambda value: isinstance(value, list) and all(isinstance(one, dict) and one for one in value),
             'a list of cells, such as [{ age = "child", status = "married" }]',
         ),
-        "bins": BINS,
-        "presented": FLAG,
+        "bins": form.BINS,
+        "presented": form.FLAG,
     }
-    schema: Schema
     tables: Sequence[str | Sequence[str]]
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     weights: Weights = "tables"
     accuracy: Accuracy = "sum"
     mean_of: str | None = None

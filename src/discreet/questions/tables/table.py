@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, product
@@ -18,7 +18,7 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, NoPopulationInterval, WrongType, spelling
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
-from discreet.core.schema import Contribution, Schema, stability
+from discreet.core.schema import Contribution, stability
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import MonteCarlo, NoiseSum, coarse, sum_quantile
@@ -29,16 +29,9 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import AdditiveNoise
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import Clipped, PostProcessed
+from discreet.questions import form
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
-from discreet.questions.question import (
-    COLUMNS,
-    UNSAID,
-    DeclaredColumns,
-    Form,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
@@ -50,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CellEstimates", "ContingencyTable", "TableQuestion", "TableRelease", "margin", "proportions", "table_measurement",
-    "TableChoice", "TablePlan", "best_table_mechanism",
+    "TableChoice", "best_table_mechanism",
 ]  # fmt: skip
 
 
@@ -619,11 +612,9 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     ask: ClassVar[str] = "table"
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS}
     columns: str | Sequence[str]
     _: KW_ONLY
-    guarantee: Guarantee = UNSAID
     contribution: Contribution | None = None
 
     @classmethod
@@ -638,21 +629,6 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
 
 
 _TABLES = 32
-
-
-@dataclass(frozen=True)
-class TablePlan(Plan):
-    """A plan for a table whose mechanism was chosen by expected cost; ``reason`` says why."""
-
-    reason: str
-
-    def facts(self) -> Facts:
-        """The facts to show of a plan."""
-        return [*super().facts(), ("chosen because", self.reason)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON-ready data."""
-        return {**super().to_dict(), "reason": self.reason}
 
 
 @dataclass(frozen=True)
@@ -674,12 +650,11 @@ class TableChoice(Result):
     costs: dict[str, float]
     sensitivity: Sensitivity
 
-    def plan(self, *, ledger: Ledger | None = None) -> TablePlan:
+    def plan(self, *, ledger: Ledger | None = None) -> Plan:
         """The plan of a release with it, with the reason for the choice."""
         base = plan(self.sensitivity, self.mechanism, ledger=ledger)
-        named = {entry.name: getattr(base, entry.name) for entry in fields(base)}
-        named |= {"statistic": ContingencyTable.name, "read": "rows of a cell"}
-        return TablePlan(**named, reason=self.reason)
+        reason = f"chosen because {self.reason}"
+        return replace(base, statistic=ContingencyTable.name, read="rows of a cell", notes=(*base.notes, reason))
 
     def facts(self) -> Facts:
         """The facts to show of a choice."""

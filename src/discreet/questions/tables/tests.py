@@ -14,21 +14,15 @@ import numpy as np
 
 from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
-from discreet.core.guarantee import Guarantee
 from discreet.core.rows import Snapshot
 from discreet.core.schema import Contribution, Schema
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.power import smallest_departure
 from discreet.inference.tables import ChiSquareResult, cell_probabilities, goodness_of_fit, homogeneity, independence
+from discreet.questions import form
 from discreet.questions.question import (
-    COLUMN,
-    COLUMNS,
     DEFAULT_ROWS,
-    SHARES,
-    UNSAID,
-    WHOLE,
     DeclaredColumns,
-    Form,
     MeasuredQuestion,
     Question,
     column_names,
@@ -109,6 +103,7 @@ def require_independent_rows(schema: Schema, contribution: Contribution | None) 
         )
 
 
+@dataclass(frozen=True)
 class TableTest(Question[TestedRelease]):
     """A question that releases a table and tests it.
 
@@ -118,8 +113,9 @@ class TableTest(Question[TestedRelease]):
     """
 
     part: ClassVar[str] = "cell"
-    contribution: Contribution | None
-    expected_rows: int | None
+    _: KW_ONLY
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
 
     def _validate(self) -> None:
         require_independent_rows(self.schema, self.contribution)
@@ -204,14 +200,13 @@ class GoodnessOfFitQuestion(TableTest):
     answers: ClassVar[str] = "Do labels occur in the proportions that you expect?"
     ask: ClassVar[str] = "goodness_of_fit"
     meaning: ClassVar[str] = "Whether the shares are those expected."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "probabilities": SHARES, "expected_rows": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "probabilities": form.SHARES,
+        "expected_rows": form.WHOLE,
+    }
     column: str
     probabilities: Sequence[float]
-    _: KW_ONLY
-    guarantee: Guarantee = UNSAID
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -240,14 +235,13 @@ class HomogeneityQuestion(TableTest):
     answers: ClassVar[str] = "Are labels distributed alike in all groups?"
     ask: ClassVar[str] = "homogeneity"
     meaning: ClassVar[str] = "Whether the groups are alike."
-    forms: ClassVar[Mapping[str, Form]] = {"column": COLUMN, "by": COLUMN, "expected_rows": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "by": form.COLUMN,
+        "expected_rows": form.WHOLE,
+    }
     column: str
     by: str
-    _: KW_ONLY
-    guarantee: Guarantee = UNSAID
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -269,13 +263,8 @@ class IndependenceQuestion(TableTest):
     answers: ClassVar[str] = "Are two columns of labels related?"
     ask: ClassVar[str] = "independence"
     meaning: ClassVar[str] = "Whether the two columns are independent."
-    forms: ClassVar[Mapping[str, Form]] = {"columns": COLUMNS, "expected_rows": WHOLE}
-    schema: Schema
+    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "expected_rows": form.WHOLE}
     columns: Sequence[str]
-    _: KW_ONLY
-    guarantee: Guarantee = UNSAID
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
