@@ -136,7 +136,7 @@ def test_a_question_is_one_class_and_one_line_of_a_list(tmp_path, monkeypatch):
     assert abs(answer.value - 600) < 2 * 40  # real entropy: beyond 40 scales with probability 4e-18
     assert session.plan(TwiceQuestion(schema, "vote", guarantee=PureDP(1.0))).read == "twice the rows"
     monkeypatch.setattr(Questions, "twice", Asked(lambda: TwiceQuestion), raising=False)
-    assert session.plan.twice("vote", PureDP(1.0)).error_95 > 0
+    assert session.plan.twice("vote", guarantee=PureDP(1.0)).error_95 > 0
     assert "twice" in dir(session.plan)
     assert re.search(r"#   twice +column \[label\]", skeleton("votes.csv", {"vote": "string"}))
     (tmp_path / "votes.csv").write_text("vote\n" + "yes\n" * 300)

@@ -18,7 +18,7 @@ from discreet.core.rows import Selected
 from discreet.core.rows.keep import SHARES, squares
 from discreet.inference.least_squares import Coordinates, Linear, MeasuredSquares, NoiseAlong, ProductMoments
 from discreet.mechanisms import BoxNoise, Gaussian
-from discreet.questions.regression.linear import RegressionQuestion, exact_squares, outcome_share
+from discreet.questions.regression.linear import RegressionQuestion, exact_squares
 from discreet.questions.regression.moments import (
     MomentBoxes,
     MomentProducts,
@@ -178,7 +178,7 @@ def test_the_share_of_the_outcome_is_the_best_one():
                 (BoxNoise(1 / (1 - share), rest), np.zeros(rest)),
             ]
             noise[share] = guessed_noise(boxes, read_moments(boxes, drawn))
-        assert outcome_share(boxes) == min(noise, key=noise.get)
+        assert boxes.outcome_share == min(noise, key=noise.get)
 
 
 def test_noise_along_a_line_is_that_of_each_point():

@@ -16,9 +16,10 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import GaussianDP, Guarantee
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
+from discreet.inference.tables import positive_probability
 from discreet.mechanisms.gaussian import Gaussian
 
-__all__ = ["TestDesign", "smallest_departure"]
+__all__ = ["TestDesign"]
 
 Array = NDArray[np.float64]
 
@@ -31,13 +32,6 @@ def _shares(name: str, values: ArrayLike) -> Array:
     if shares.size < 2 or not np.all(np.isfinite(shares)) or shares.min() < 0 or abs(shares.sum() - 1) > 1e-6:
         raise InvalidParameter(name, shares, "must be probabilities that add up to 1", "Divide them by their sum.")
     return np.asarray(shares / shares.sum())
-
-
-def _probability(name: str, value: Any) -> float:
-    number = requirements.probability(name, value)
-    if number == 0:
-        raise InvalidParameter(name, value, "must be above 0", f"Pass {name}=0.05, for example.")
-    return number
 
 
 @dataclass(frozen=True)
@@ -120,7 +114,7 @@ class TestDesign:
     ) -> float:
         """Probability of detecting the alternative with ``n`` rows a table, each table under ``guarantee``."""
         rows = requirements.positive_integer("n", n)
-        return self._power(rows, _scale(guarantee, neighbours) ** 2, _probability("alpha", alpha))
+        return self._power(rows, _scale(guarantee, neighbours) ** 2, positive_probability("alpha", alpha))
 
     def _power(self, n: float, variance: float, alpha: float) -> float:
         critical = float(scipy.special.chdtri(self.df, alpha))
@@ -136,7 +130,7 @@ class TestDesign:
     ) -> int:
         """The smallest number of rows a table that detects the alternative with this power."""
         variance = _scale(guarantee, neighbours) ** 2
-        wanted, level = _probability("power", power), _probability("alpha", alpha)
+        wanted, level = positive_probability("power", power), positive_probability("alpha", alpha)
         self._check_reachable(wanted, level)
         low, high = 0, 1
         while self._power(high, variance, level) < wanted:
@@ -156,7 +150,7 @@ class TestDesign:
     ) -> GaussianDP:
         """The strongest μ-GDP guarantee a table under which the alternative is still detected with this power."""
         rows = requirements.positive_integer("n", n)
-        wanted, level = _probability("power", power), _probability("alpha", alpha)
+        wanted, level = positive_probability("power", power), positive_probability("alpha", alpha)
         self._check_reachable(wanted, level)
         if self._power(rows, 0.0, level) <= wanted:
             raise InvalidParameter(
@@ -175,27 +169,6 @@ class TestDesign:
             raise InvalidParameter("power", wanted, "must exceed alpha", "Ask for a power such as 0.8.")
         if self._noncentrality(1e6, 1.0) <= 0:
             raise InvalidParameter("alternative", "…", "must differ from the null", "Pass another alternative.")
-
-
-def smallest_departure(
-    *, df: int, cells: int, n: int, noise_variance: float, alpha: float = 0.05, power: float = 0.8
-) -> float:
-    """Cohen's w that a χ² test of a noisy table finds with this power, where cells are of equal size.
-
-    With shares 1/K the departure nw²/K per cell stands against n/K of sampling and σ² of noise, so the noncentrality
-    is nw²/(1 + Kσ²/n).
-
-    Examples
-    --------
-    >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=0.0), 4)
-    0.1044
-    >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=250.0), 4)  # as much noise as sampling
-    0.1477
-    """
-    critical = float(scipy.special.chdtri(df, _probability("alpha", alpha)))
-    wanted = _probability("power", power)
-    found = float(scipy.special.chndtrinc(critical, df, 1 - wanted))
-    return math.sqrt(found * (1 + cells * noise_variance / n) / n)
 
 
 def _delta(neighbours: Neighbours) -> float:

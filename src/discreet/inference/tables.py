@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from discreet.results.release import Release
 
 __all__ = [
+    "positive_probability", "smallest_departure",
     "MeasuredTable", "independent_table", "measured_table", "ChiSquareResult", "Departure", "StatisticName",
     "goodness_form", "goodness_of_fit", "homogeneity", "homogeneity_form", "independence", "independence_form",
     "pearson_goodness", "pearson_homogeneity", "pearson_independence", "shrunken_goodness", "shrunken_homogeneity",
@@ -735,6 +736,35 @@ def simulated_test(
 def _chunks(resamples: int, cells: int) -> list[int]:
     most = max(_SIMULATED_CELLS // cells, 1)
     return [min(most, resamples - start) for start in range(0, resamples, most)]
+
+
+def positive_probability(name: str, value: Any) -> float:
+    """A probability above 0 and below 1."""
+    number = requirements.probability(name, value)
+    if number == 0:
+        raise InvalidParameter(name, value, "must be above 0", f"Pass {name}=0.05, for example.")
+    return number
+
+
+def smallest_departure(
+    *, df: int, cells: int, n: int, noise_variance: float, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """Cohen's w that a χ² test of a noisy table finds with this power, where cells are of equal size.
+
+    With shares 1/K the departure nw²/K per cell stands against n/K of sampling and σ² of noise, so the noncentrality
+    is nw²/(1 + Kσ²/n).
+
+    Examples
+    --------
+    >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=0.0), 4)
+    0.1044
+    >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=250.0), 4)  # as much noise as sampling
+    0.1477
+    """
+    critical = float(scipy.special.chdtri(df, positive_probability("alpha", alpha)))
+    wanted = positive_probability("power", power)
+    found = float(scipy.special.chndtrinc(critical, df, 1 - wanted))
+    return math.sqrt(found * (1 + cells * noise_variance / n) / n)
 
 
 # ---- Association in released two-way tables: odds ratio and Cramér's V, with intervals for sampling and noise.

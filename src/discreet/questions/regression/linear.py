@@ -23,7 +23,7 @@ from discreet.core.rows import Selected, Snapshot
 from discreet.core.rows.keep import SHARES, squares
 from discreet.core.schema import Bounds, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.least_squares import LeastSquares, MeasuredSquares, ProductMoments
+from discreet.inference.least_squares import LeastSquares, MeasuredSquares
 from discreet.inference.noise import largest_variance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
@@ -109,6 +109,8 @@ def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Coe
     return found
 
 
+Way = tuple[Measurement, list[Mechanism]]
+"""A measurement of moments, and the mechanism of every draw that it takes."""
 _EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
 """Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
 of these; beyond, they would bring more noise than the bound that takes their place."""
@@ -173,18 +175,19 @@ class RegressionQuestion(CoefficientsQuestion):
         self._check_size(bounds, labels)
         self._check_models(labels)
         size = self.public_size(*bounds, *labels)
-        ways = [replace(way, public={} if size is None else {"n": size}) for way in self._ways(bounds, labels, size)]
+        ways = list(self._ways(bounds, labels, size))
         if not ways:
             raise InvalidParameter(
                 "on", list(on),
                 f"makes more than {_MOST_TERMS} coefficients, {MOST_PARTS:,} combinations of labels, or, in one step, "
                 f"{_MOST_NUMBERS} numbers of more than two values", "Leave columns out, or merge labels.",
             )  # fmt: skip
-        return min(ways, key=self._noise_of)
+        found, _ = min(ways, key=self._noise_of)
+        return replace(found, public={} if size is None else {"n": size})
 
     def _ways(
         self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
-    ) -> Iterator[Measurement]:
+    ) -> Iterator[Way]:
         """Every way to measure the moments, each with the guarantee that it leaves for them."""
         named: dict[str, Any] = {
             "bounds": tuple((one.low, one.high) for one in bounds.values()),
@@ -206,7 +209,7 @@ class RegressionQuestion(CoefficientsQuestion):
             if not is_pure(self.guarantee):
                 yield self._in_products(weighed(MomentProducts(counted=size is None, **named)))
 
-    def _in_parts(self, parts: RegressionMoments) -> Measurement:
+    def _in_parts(self, parts: RegressionMoments) -> Way:
         found = moments_measurement(
             self,
             parts,
@@ -216,17 +219,18 @@ class RegressionQuestion(CoefficientsQuestion):
             read=f"the coefficient of {parts.terms(parts.on)[1].name}",
             forecast=lambda: self._forecast(parts),
         )
-        if knows_squares(parts):
-            return replace(found, statistic=parts)
-        return replace(found, statistic=parts, mechanism=additive_noise(self._costs(parts)[0], found.sensitivity))
+        if not knows_squares(parts):
+            found = replace(found, mechanism=additive_noise(self._costs(parts)[0], found.sensitivity))
+        return replace(found, statistic=parts), [found.mechanism]
 
-    def _in_products(self, products: MomentProducts) -> Measurement:
+    def _in_products(self, products: MomentProducts) -> Way:
         """Sums of products of two grid steps, in one query."""
         reaches = [one.highest - one.lowest for one in map(self.schema.bounds, products.columns)]
-        return Measurement(
+        draws = [mechanism_of(step) for step in self._draws(products)]
+        found = Measurement(
             statistic=products,
             sensitivity=products.sensitivity(neighbours=self.schema.neighbours, rows=self._rows(products)),
-            mechanism=mechanism_of(self._draws(products)[0]),
+            mechanism=draws[0],
             by=tuple(products.labels),
             columns=products.columns,
             contribution=self.contribution,
@@ -237,6 +241,7 @@ class RegressionQuestion(CoefficientsQuestion):
             read=f"the coefficient of {products.terms(products.on)[1].name}",
             forecast=lambda: self._forecast(products),
         )
+        return found, draws
 
     def _check_size(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]]) -> None:
         if not bounds:
@@ -297,7 +302,7 @@ class RegressionQuestion(CoefficientsQuestion):
         """The cost that every draw of the moments may have, and last the cost of the squares."""
         if not isinstance(moments, MomentBoxes):
             return self.guarantee.split([1 - SHARE, SHARE])
-        outcome = outcome_share(moments)
+        outcome = moments.outcome_share
         return self.guarantee.split([(1 - SHARE) * outcome, (1 - SHARE) * (1 - outcome), SHARE])
 
     def _draws(self, products: MomentProducts) -> list[Step]:
@@ -386,15 +391,12 @@ class RegressionQuestion(CoefficientsQuestion):
             scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
         )
 
-    def _noise_of(self, way: Measurement) -> float:
+    def _noise_of(self, way: Way) -> float:
         """Expected noise of the slopes together, relative to what sampling would give them."""
-        moments = cast(Moments, way.statistic)
-        size = moments.size * (moments.cells if isinstance(moments, RegressionMoments) else 1)
-        drawn = [(way.mechanism, np.zeros(size))]
-        if isinstance(moments, MomentBoxes):
-            mechanisms = [mechanism_of(step) for step in self._draws(moments)]
-            drawn = list(zip(mechanisms, moments.apart(np.zeros(size)), strict=True))
-        noise = math.sqrt(guessed_noise(moments, read_moments(moments, drawn)))
+        moments = cast(Moments, way[0].statistic)
+        zeros = np.zeros(moments.size * (moments.cells if isinstance(moments, RegressionMoments) else 1))
+        values = moments.apart(zeros) if isinstance(moments, MomentBoxes) else [zeros]
+        noise = math.sqrt(guessed_noise(moments, read_moments(moments, list(zip(way[1], values, strict=True)))))
         return noise * (1.0 if knows_squares(moments) else _WORTH_IT)
 
     def _expected(self, moments: Moments) -> Expected:
@@ -413,22 +415,6 @@ class RegressionQuestion(CoefficientsQuestion):
         for term in moments.terms(moments.on)[1:]:
             sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))
             yield term.name, noise * math.hypot(*self._moves(moments, term)), sampled
-
-
-def outcome_share(boxes: MomentBoxes) -> float:
-    """The share of the moments' guarantee that goes to the boxes with the outcome, in 64ths.
-
-    Noise of variance Y/s² + S/(1 − s)² is least where s : 1 − s is as the third roots of Y and S.
-    """
-    outcome, others = boxes.apart(np.zeros(boxes.size))
-    each = [(BoxNoise(1.0, boxes.together, boxes=2), outcome), (BoxNoise(1.0, others.size), others)]
-    read = cast(ProductMoments, read_moments(boxes, each))
-    first = np.arange(boxes.size) < outcome.size
-    own, rest = (
-        guessed_noise(boxes, replace(read, variances=np.where(one, read.variances, 0.0))) ** (1 / 3)
-        for one in (first, ~first)
-    )
-    return float(min(max(round(64 * own / (own + rest)), 1), 63) / 64)
 
 
 def _degrees(bounds: Mapping[str, Bounds], outcome: str) -> Iterator[tuple[int, ...]]:

@@ -349,10 +349,26 @@ class MomentBoxes(MomentProducts):
 
     name: ClassVar[str] = "moment_boxes"
 
-    @property
+    @cached_property
     def together(self) -> int:
         """Numbers in each of the first two boxes."""
         return self.coordinates.size
+
+    @cached_property
+    def outcome_share(self) -> float:
+        """The share of the moments' guarantee that goes to the boxes with the outcome, in 64ths.
+
+        Noise of variance Y/s² + S/(1 − s)² is least where s : 1 − s is as the third roots of Y and S.
+        """
+        outcome, others = self.apart(np.zeros(self.size))
+        each = [(BoxNoise(1.0, self.together, boxes=2), outcome), (BoxNoise(1.0, others.size), others)]
+        read = cast(ProductMoments, read_moments(self, each))
+        first = np.arange(self.size) < outcome.size
+        own, rest = (
+            guessed_noise(self, replace(read, variances=np.where(one, read.variances, 0.0))) ** (1 / 3)
+            for one in (first, ~first)
+        )
+        return float(min(max(round(64 * own / (own + rest)), 1), 63) / 64)
 
     def apart(self, totals: NDArray[Any]) -> list[NDArray[Any]]:
         """The totals of the first two boxes, which are drawn together, and those of the third."""

@@ -17,8 +17,14 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.rows import Snapshot
 from discreet.core.schema import Contribution, Schema
 from discreet.inference.noise import MonteCarlo
-from discreet.inference.power import smallest_departure
-from discreet.inference.tables import ChiSquareResult, cell_probabilities, goodness_of_fit, homogeneity, independence
+from discreet.inference.tables import (
+    ChiSquareResult,
+    cell_probabilities,
+    goodness_of_fit,
+    homogeneity,
+    independence,
+    smallest_departure,
+)
 from discreet.questions import form
 from discreet.questions.question import (
     DEFAULT_ROWS,
