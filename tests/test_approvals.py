@@ -15,9 +15,8 @@ from discreet.core.errors import (
     LedgerMismatch,
     NotApproved,
 )
-from discreet.core.ledger import Approvals
 from discreet.core.ledger import balance as written
-from discreet.core.ledger.balance import fingerprint
+from discreet.core.ledger.balance import Approvals, fingerprint
 from discreet.core.protection import Protection
 from discreet.plans.job import refusal_of
 

@@ -217,7 +217,7 @@ MOST = {
     "classes": 525,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_935,
+    "core: code lines": 5_933,
     "imports, per mille of the code": 82,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 93,

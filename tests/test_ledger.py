@@ -23,7 +23,7 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Reservation
+from discreet.core.ledger.account import Reservation
 from discreet.core.numbers import decimal
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.publish.ledger_statement import ledger_page

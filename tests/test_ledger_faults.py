@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from discreet.core.errors import LedgerCorrupted, LedgerError, LedgerMismatch, LedgerUnavailable
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Approvals, Reservation
-from discreet.core.ledger.balance import Balance, fingerprint, state_of
+from discreet.core.ledger.account import Reservation
+from discreet.core.ledger.balance import Approvals, Balance, fingerprint, state_of
 from discreet.core.ledger.journal import ROOT, Entry, FileJournal, canonical, chained, without_secret
 from discreet.core.protection import Protection
 from discreet.results.ledger import Ledger

@@ -170,7 +170,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from discreet.audit.tampering import interrupted
 from discreet.core.errors import LedgerError
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Approvals
+from discreet.core.ledger.balance import Approvals
 from discreet.results.ledger import Ledger
 from tests.test_ledger_faults import spend
 

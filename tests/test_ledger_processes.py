@@ -80,7 +80,7 @@ def test_killed_runs_are_resumed(tmp_path: Path, trials: int) -> None:
 MUTANT = """
 import json, sys
 from discreet.testing.crashes import crash_trials
-from discreet.core.ledger import Reservation
+from discreet.core.ledger.account import Reservation
 from discreet.results.ledger import Ledger
 
 {mutation}

@@ -19,7 +19,7 @@ from discreet import (
     Session,
 )
 from discreet.core.errors import InvalidParameter
-from discreet.core.ledger import Approvals
+from discreet.core.ledger.balance import Approvals
 from discreet.mechanisms import PoissonSample
 from discreet.plans.job import Job
 from discreet.plans.review import approve_plan

@@ -34,8 +34,8 @@ from discreet.core.errors import (
     WrongType,
 )
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Approvals, account, balance
-from discreet.core.ledger.balance import digest_of, signed_text, window_of
+from discreet.core.ledger import account, balance
+from discreet.core.ledger.balance import Approvals, digest_of, signed_text, window_of
 from discreet.core.protection import Protection
 from discreet.results.ledger import Ledger
 

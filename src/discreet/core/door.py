@@ -26,7 +26,7 @@ import numpy as np
 
 from discreet.core.errors import DiscreetError, InvalidParameter, NotCertified, ReleaseFailed
 from discreet.core.guarantee import Guarantee, Profile
-from discreet.core.ledger import Account
+from discreet.core.ledger.account import Account
 from discreet.core.ledger.balance import Accounting, Guarantees, added, covers, fingerprint, now, scope
 from discreet.core.ledger.journal import canonical
 from discreet.core.noise.sampler import Floats, Truth, generator, plain, saturated

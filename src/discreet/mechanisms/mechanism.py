@@ -19,7 +19,7 @@ from discreet.core import requirements
 from discreet.core.door import Rng, Step
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
-from discreet.core.ledger import Account
+from discreet.core.ledger.account import Account
 from discreet.core.noise.sampler import (
     SYSTEM_ENTROPY,
     Entropy,

@@ -24,7 +24,7 @@ import discreet
 from discreet.core.errors import DiscreetError, InvalidParameter, LedgerMissing, PlanFileError, spelling
 from discreet.core.files import read_regular, reason
 from discreet.core.guarantee import GaussianDP, Guarantee
-from discreet.core.ledger import Approvals
+from discreet.core.ledger.balance import Approvals
 from discreet.core.numbers import decimal, down
 from discreet.core.rows.read import Dialect
 from discreet.core.rows.source import source_identity

@@ -30,7 +30,7 @@ from discreet.core import door
 from discreet.core.door import Claim, Rng
 from discreet.core.errors import InsufficientBudget, LedgerError
 from discreet.core.guarantee import PureDP
-from discreet.core.ledger import Reservation
+from discreet.core.ledger.account import Reservation
 from discreet.core.noise.sampler import Floats, Truth
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Exact, Sensitivity

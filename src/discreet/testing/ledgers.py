@@ -11,7 +11,7 @@ from typing import Any
 
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, LedgerMismatch, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.ledger import Reservation
+from discreet.core.ledger.account import Reservation
 from discreet.core.protection import Neighbours, Protection, Unit
 from discreet.results.ledger import Ledger
 from discreet.testing.mechanisms import NotConformant, require
