@@ -22,7 +22,7 @@ from discreet.core.schema import Bounds, Dates, PrivateLabels, Schema
 from discreet.plans.job import Job, JobPlan
 from discreet.plans.plan_file import PlanFile, differences
 from discreet.publish.pages import review_markdown, review_page
-from discreet.publish.report import meaning_of
+from discreet.publish.report import checklist, meaning_of
 from discreet.results.display import Facts, Result, number, printable
 from discreet.results.ledger import Ledger
 from discreet.results.wording import attacker_words
@@ -30,9 +30,6 @@ from discreet.results.wording import attacker_words
 __all__ = [
     "PublicFact", "Review", "approve_plan", "review", "KeyPair", "default_directory", "new_key", "public_key", "signer",
 ]  # fmt: skip
-
-
-_CHANGES = {Neighbours.ADD_REMOVE: "adding or removing one", Neighbours.REPLACE_ONE: "replacing the data of one"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,14 @@ def review(plan: PlanFile | str | Path, *, period: str | None = None) -> Review:
             attacker=tuple(_attacker(job.file, ledger)),
             changes=tuple(differences(earlier[-1], said)) if earlier else None,
             approvals=_approvals(ledger, digest_of(said)),
-            checklist=tuple(_checklist(job.file, ledger)),
+            checklist=tuple(
+                checklist(
+                    job.file.schema,
+                    ledger.budget,
+                    [fact.name for fact in _public(job.file) if fact.source is None],
+                    job.file.ledger_name,
+                )
+            ),
         )
 
 
@@ -247,31 +251,6 @@ def _approvals(ledger: Ledger, plan: str) -> str:
         return "the ledger asks for none"
     given = ledger.approving(plan)
     return f"{rule.need} of {', '.join(sorted(rule.keys))} needed; given by {', '.join(given) or 'nobody yet'}"
-
-
-def _checklist(file: PlanFile, ledger: Ledger) -> list[tuple[str, str | None]]:
-    """Questions after NIST SP 800-226, from the guarantee at the top of its pyramid to the collection at its base."""
-    schema, unit = file.schema, file.schema.unit
-    missing = [fact.name for fact in _public(file) if fact.source is None]
-    limits = "every row is a unit" if unit.column is None else f"rows are bounded for each {unit.name}"
-    if schema.made_from is not None:
-        limits = f"each {unit.name} counts once, with features of all its rows"
-    return [
-        ("How strong is the guarantee, and of which kind?", f"{ledger.budget}: {ledger.budget.sentence()}."),
-        ("Who is the unit of privacy?", f"One {unit.name}; {limits}."),
-        ("Between which data sets does it hold?", f"Those that differ by {_CHANGES[schema.neighbours]} {unit.name}."),
-        ("Are bounds and labels fixed without looking at the data?",
-         "Each has a source." if not missing else f"No source is given for: {', '.join(missing)}."),
-        ("Do all releases about the same people count in one budget?", f"In the ledger {file.ledger_name}."),
-        ("Is the noise safe from floating-point and timing attacks?",
-         "Noise is exact, on a grid, from the system's generator; `discreet audit` attacks it."),
-        ("Was the plan itself attacked?", "`discreet attack` tries; the report of a run says what it found."),
-        ("Is the unit the right one: can one person have several?", None),
-        ("Is everybody in the data there lawfully, and with what they were told?", None),
-        ("Who else holds data about the same people, and what did they release?", None),
-        ("Who can read the data and the ledger before they are released?", None),
-        ("Is the expected error small enough for the use, also for small groups?", None),
-    ]  # fmt: skip
 
 
 # ---- Approving: sign what a plan says, once every public fact in it has a source

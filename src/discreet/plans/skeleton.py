@@ -338,7 +338,7 @@ def _parts(file: PlanFile) -> list[str]:
     asked = [_question(file, one) for one in file.questions]
     names = sorted({word for word in _NAMES if any(f"{word}(" in text for text in (session, *asked))} | {"Session"})
     return [
-        f"from discreet import {', '.join([*names, 'schema_from_dict'])}",
+        f"from discreet import {', '.join(names)}\nfrom discreet.plans.declarations import schema_from_dict",
         f"schema = schema_from_dict({file.schema.to_dict()!r})",
         session,
         *asked,
