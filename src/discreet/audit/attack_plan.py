@@ -7,7 +7,6 @@ with its own ledger and output folder, and compares neighbours release by releas
 from __future__ import annotations
 
 import json
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from typing import Any
 from discreet import __version__
 from discreet.audit.pipeline import Pipeline, Script, scripted, shown
 from discreet.audit.release_pipelines import growing_pipelines, model_pipelines, release_pipelines, wide_pipelines
-from discreet.audit.report import Audit, Refusal, audit_page
+from discreet.audit.report import Audit, Refusal, about, audit_page
 from discreet.audit.session_pipelines import (
     join_pipelines,
     profile_pipelines,
@@ -93,18 +92,8 @@ class PlanAttack(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
-        return {
-            "discreet": "attack",
-            "title": self.title,
-            "plan": self.plan,
-            "version": __version__,
-            "created": self.created,
-            "seconds": self.seconds,
-            "tables": self.tables,
-            "pairs": self.pairs,
-            "passed": self.passed,
-            "releases": [one.to_dict() for one in self.releases],
-        }
+        own = vars(self) | {"releases": [one.to_dict() for one in self.releases]}
+        return {"discreet": "attack", "version": __version__, "passed": self.passed, **own}
 
     def to_html(self) -> str:
         """One page that needs nothing else."""
@@ -113,19 +102,9 @@ class PlanAttack(Result):
             "Each release on synthetic data that was built to be the worst for this schema. Reached is the largest "
             "loss between neighbours as a share of the guarantee: a fault shows once it makes up for the rest."
         )
-        return audit_page(
-            {
-                "title": self.heading(),
-                "version": __version__,
-                "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-                "created": self.created,
-                "deep": False,
-                "passed": self.passed,
-                "verdict": self._verdict(),
-                "limits": [],
-                "sections": [{"key": "plan", "title": "Releases of the plan", "words": words, "lines": lines}],
-            }
-        )
+        section = {"key": "plan", "title": "Releases of the plan", "words": words, "lines": lines}
+        told = {"created": self.created, "verdict": self._verdict(), "limits": [], "sections": [section]}
+        return audit_page({**about(self), "deep": False, **told})
 
 
 def attack_plan(

@@ -129,6 +129,12 @@ class Refusal:
         return f"refused: {self.kind}: {self.words}"
 
 
+def about(found: Any) -> dict[str, Any]:
+    """The facts that every page begins with: what was audited by which version, on which machine, and the verdict."""
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    return {"title": found.heading(), "version": __version__, "machine": machine, "passed": found.passed}
+
+
 # ---- Page: the facts of an audit as one self-contained HTML file, and as markdown for the documentation.
 
 
@@ -309,24 +315,10 @@ class AuditReport(Result):
             lines = [line.to_dict() | {"found": line.words} for line in self.lines if line.section == key]
             if lines:
                 sections.append({"key": key, **words, "lines": lines})
-        return {
-            "discreet": "audit",
-            "title": self.heading(),
-            "version": __version__,
-            "machine": f"Python {platform.python_version()}, {platform.system()} {platform.machine()}",
-            "created": self.created,
-            "seconds": self.seconds,
-            "elapsed": self.elapsed,
-            "deep": self.deep,
-            "passed": self.passed,
-            "tried": list(self.tried),
-            "dropped_rows": list(self.dropped_rows),
-            "failed": [line.name for line in self.failed],
-            "skipped": [line.name for line in self.skipped],
-            "verdict": self.verdict(),
-            "limits": self.limits(),
-            "sections": sections,
-        }
+        own = {name: _plain(value) for name, value in vars(self).items() if name != "lines"}
+        failed, skipped = ([line.name for line in some] for some in (self.failed, self.skipped))
+        told = {"verdict": self.verdict(), "limits": self.limits(), "sections": sections}
+        return {**about(self), "discreet": "audit", **own, "failed": failed, "skipped": skipped, **told}
 
     def to_html(self) -> str:
         """One page that needs nothing else."""

@@ -75,8 +75,6 @@ def certified_epsilon(first: ArrayLike, second: ArrayLike, trials: int, alpha: f
 
 def certified_mu(first: ArrayLike, second: ArrayLike, trials: int, alpha: float) -> Any:
     """The μ that any μ-GDP claim must exceed: a test that errs with α and β has Φ⁻¹(1−β) − Φ⁻¹(α) ≤ μ."""
-    from scipy.special import ndtri
-
     low, _ = clopper_pearson(first, trials, alpha)
     _, high = clopper_pearson(second, trials, alpha)
     return ndtri(low) - ndtri(high)
@@ -88,36 +86,37 @@ def smallest_excess(p: float, trials: int, alpha: float, epsilon: float, power: 
     The event has probability p on one neighbour and p·e^(−ε′) on the other; normal approximation of both log
     frequencies, which is accurate for the counts of an audit (thousands).
     """
-    from scipy.special import ndtri
 
-    margin, luck = -float(ndtri(alpha)), float(ndtri(power))
-    excess = epsilon
-    for _ in range(60):
+    def errors(excess: float) -> tuple[float, float]:
         q = p * math.exp(-excess)
-        here, there = math.sqrt((1 - p) / (p * trials)), math.sqrt((1 - q) / (q * trials))
-        # Both limits must be passed, so their margins add; chance moves both counts independently.
-        excess = epsilon + margin * (here + there) + luck * math.hypot(here, there)
-        if excess > epsilon + 50:
-            return math.inf
-    return excess
+        return math.sqrt((1 - p) / (p * trials)), math.sqrt((1 - q) / (q * trials))
+
+    return _beyond(epsilon, 50, errors, alpha, power)
 
 
 def smallest_mu(p: float, trials: int, alpha: float, mu: float, power: float = 0.99) -> float:
     """As `smallest_excess`, for a claim of μ-GDP."""
-    from scipy.special import ndtr, ndtri
+    from scipy.special import ndtr
 
-    margin, luck = -float(ndtri(alpha)), float(ndtri(power))
-    excess = mu
+    def errors(excess: float) -> tuple[float, float]:
+        places = np.array([float(ndtri(p)), float(ndtri(p)) - excess])
+        slopes, shares = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi), ndtr(places)
+        here, there = np.sqrt(shares * (1 - shares) / trials) / np.maximum(slopes, 1e-12)
+        return float(here), float(there)
+
+    return _beyond(mu, 20, errors, alpha, power)
+
+
+def _beyond(
+    claimed: float, most: float, errors: Callable[[float], tuple[float, float]], alpha: float, power: float
+) -> float:
+    """The fixed point of what passes both limits; infinite where it is more than ``most`` above the claim."""
+    margin, luck, excess = -float(ndtri(alpha)), float(ndtri(power)), claimed
     for _ in range(60):
-        places = float(ndtri(p)), float(ndtri(p)) - excess
-        slopes = [math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in places]
-        shares = [float(ndtr(z)) for z in places]
-        here, there = (
-            math.sqrt(share * (1 - share) / trials) / max(slope, 1e-12)
-            for share, slope in zip(shares, slopes, strict=True)
-        )
-        excess = mu + margin * (here + there) + luck * math.hypot(here, there)
-        if excess > mu + 20:
+        here, there = errors(excess)
+        # Both limits must be passed, so their margins add; chance moves both counts independently.
+        excess = claimed + margin * (here + there) + luck * math.hypot(here, there)
+        if excess > claimed + most:
             return math.inf
     return excess
 

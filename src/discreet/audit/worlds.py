@@ -535,64 +535,53 @@ def as_source(kind: str, rows: Sequence[AnyRow], texts: Sequence[str], names: Se
     folder
         Where files go.
     """
-    return (_as_spark if kind == "spark" else SOURCES[kind])(rows, texts, names, folder)
+    table = arrow_table(rows, {name: "string" if name in texts else "float64" for name in names})
+    return (_as_spark if kind == "spark" else SOURCES[kind])(table, folder)
 
 
-def _arrow(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str]) -> Any:
-    return arrow_table(rows, {name: "string" if name in texts else "float64" for name in names})
-
-
-def _as_arrow(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:
-    return _arrow(rows, texts, names), {}
-
-
-def _as_pandas(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:
-    return _arrow(rows, texts, names).to_pandas(), {}  # gaps of numbers become NaN there
-
-
-def _as_polars(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:
+def _as_polars(table: Any, folder: Path) -> Source:
     import polars
 
-    return polars.from_arrow(_arrow(rows, texts, names)), {}
+    return polars.from_arrow(table), {}
 
 
-def _as_csv(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:
+def _as_csv(table: Any, folder: Path) -> Source:
     path = folder / "rows.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(["" if row[name] is None else row[name] for name in names] for row in rows)
+        writer.writerow(table.column_names)
+        writer.writerows(["" if value is None else value for value in row.values()] for row in table.to_pylist())
     return str(path), {}
 
 
-def _as_parquet(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:
+def _as_parquet(table: Any, folder: Path) -> Source:
     from pyarrow import parquet
 
-    path = folder / "rows.parquet"
-    parquet.write_table(_arrow(rows, texts, names), path)
-    return str(path), {}
+    parquet.write_table(table, folder / "rows.parquet")
+    return str(folder / "rows.parquet"), {}
 
 
-def _as_database(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:
+def _as_database(table: Any, folder: Path) -> Source:
     import duckdb
 
     connection = duckdb.connect()
-    connection.register("arrived", _arrow(rows, texts, names))
+    connection.register("arrived", table)
     connection.execute("CREATE TABLE people AS SELECT * FROM arrived")
     return connection, {"table": "people"}
 
 
-SOURCES: dict[str, Callable[[Sequence[AnyRow], Sequence[str], Sequence[str], Path], Source]] = {
-    "arrow": _as_arrow, "pandas": _as_pandas, "polars": _as_polars, "csv": _as_csv, "parquet": _as_parquet,
-    "duckdb": _as_database,
+SOURCES: dict[str, Callable[[Any, Path], Source]] = {
+    "arrow": lambda table, _: (table, {}),
+    "pandas": lambda table, _: (table.to_pandas(), {}),  # gaps of numbers become NaN there
+    "polars": _as_polars, "csv": _as_csv, "parquet": _as_parquet, "duckdb": _as_database,
 }  # fmt: skip
 """By name."""
 
 
-def _as_spark(rows: Sequence[AnyRow], texts: Sequence[str], names: Sequence[str], folder: Path) -> Source:
+def _as_spark(table: Any, folder: Path) -> Source:
     if which("java") is None:
         raise ImportError("Spark needs Java", name="Java")
-    return _as_parquet(rows, texts, names, folder)[0], {"engine": "spark"}
+    return _as_parquet(table, folder)[0], {"engine": "spark"}
 
 
 def spark_worlds() -> Iterator[GeneratedWorld]:
