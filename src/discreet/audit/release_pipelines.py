@@ -60,16 +60,12 @@ def release_pipelines() -> Iterator[Pipeline]:
     yield _synthesis()
 
 
-def _laplace(exact: Exact) -> Mechanism:
-    return m.Laplace.calibrate(ONE, exact.sensitivity)
+def _sharpest(mechanism: Any, spent: Guarantee = ONE, **options: Any) -> Protect:
+    """The sharpest mechanism of a kind that a guarantee allows."""
+    return lambda exact: mechanism.calibrate(spent, exact.sensitivity, **options)
 
 
-def _gaussian(exact: Exact) -> Mechanism:
-    return m.Gaussian.calibrate(NORMAL, exact.sensitivity)
-
-
-def _box(exact: Exact) -> Mechanism:
-    return m.BoxNoise.calibrate(ONE, exact.sensitivity)
+_laplace, _gaussian, _box = _sharpest(m.Laplace), _sharpest(m.Gaussian, NORMAL), _sharpest(m.BoxNoise)
 
 
 def _whole_share(exact: Exact) -> Mechanism:
@@ -164,43 +160,24 @@ def _tables() -> Iterator[Pipeline]:
     table = q.ContingencyTable({"letter": list(LETTERS)})
     best = q.best_table_mechanism(NORMAL, table, neighbours=REPLACE, n=3, integers=True).mechanism
     simplex: dict[str, Any] = {"kind": m.Gaussian, "clip": "simplex", "rank_deficient": True}
+    rank, shrunk, kept = m.RankDeficientGaussian, m.JamesSteinGaussian, {"rank_deficient": True}
+    public = {"constraints": ((1, 1, 1),), "values": (3,)}
     made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
-        "Geometric": (ADD, ONE, lambda exact: m.Geometric.calibrate(ONE, exact.sensitivity)),
+        "Geometric": (ADD, ONE, _sharpest(m.Geometric)),
         "BoxNoise": (ADD, ONE, _box),
         "Gaussian": (ADD, NORMAL, _gaussian),
-        "DiscreteGaussian": (
-            ADD, CONCENTRATED, lambda exact: m.DiscreteGaussian.calibrate(CONCENTRATED, exact.sensitivity),
-        ),
-        "RankDeficientGaussian": (
-            REPLACE, NORMAL, lambda exact: m.RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity),
-        ),
-        "JamesSteinGaussian": (ADD, NORMAL, lambda exact: m.JamesSteinGaussian.calibrate(NORMAL, exact.sensitivity)),
-        "Clipped": (ADD, ONE, lambda exact: m.Clipped.calibrate(ONE, exact.sensitivity, kind=m.Laplace)),
-        "Clipped, simplex": (
-            REPLACE, NORMAL, lambda exact: m.Clipped.calibrate(NORMAL, exact.sensitivity, **simplex),
-        ),
-        "Clipped, rectangle": (
-            ADD, ONE,
-            lambda exact: m.Clipped.calibrate(ONE, exact.sensitivity, kind=m.Laplace, clip="box", box=((0, 3),)),
-        ),
-        "JamesSteinGaussian, constraints": (
-            REPLACE, NORMAL, lambda exact: m.JamesSteinGaussian.calibrate(
-                NORMAL, exact.sensitivity, rank_deficient=True, constraints=((1, 1, 1),), values=(3,),
-            ),
-        ),
+        "DiscreteGaussian": (ADD, CONCENTRATED, _sharpest(m.DiscreteGaussian, CONCENTRATED)),
+        "RankDeficientGaussian": (REPLACE, NORMAL, _sharpest(rank, NORMAL)),
+        "JamesSteinGaussian": (ADD, NORMAL, _sharpest(shrunk, NORMAL)),
+        "Clipped": (ADD, ONE, _sharpest(m.Clipped, kind=m.Laplace)),
+        "Clipped, simplex": (REPLACE, NORMAL, _sharpest(m.Clipped, NORMAL, **simplex)),
+        "Clipped, rectangle": (ADD, ONE, _sharpest(m.Clipped, kind=m.Laplace, clip="box", box=((0, 3),))),
+        "JamesSteinGaussian, constraints": (REPLACE, NORMAL, _sharpest(shrunk, NORMAL, **kept, **public)),
         "best_table_mechanism": (REPLACE, NORMAL, lambda exact: best),
-        "RankDeficientGaussian, total": (
-            REPLACE, NORMAL, lambda exact: m.RankDeficientGaussian.calibrate(NORMAL, exact.sensitivity, total=3),
-        ),
-        "JamesSteinGaussian, total": (
-            REPLACE, NORMAL, lambda exact: m.JamesSteinGaussian.calibrate(
-                NORMAL, exact.sensitivity, rank_deficient=True, total=3,
-            ),
-        ),
-        "Clipped, simplex, total": (
-            REPLACE, NORMAL, lambda exact: m.Clipped.calibrate(NORMAL, exact.sensitivity, total=3, **simplex),
-        ),
-    }  # fmt: skip
+        "RankDeficientGaussian, total": (REPLACE, NORMAL, _sharpest(rank, NORMAL, total=3)),
+        "JamesSteinGaussian, total": (REPLACE, NORMAL, _sharpest(shrunk, NORMAL, **kept, total=3)),
+        "Clipped, simplex, total": (REPLACE, NORMAL, _sharpest(m.Clipped, NORMAL, total=3, **simplex)),
+    }
     facts = table.exact(_lettered(LETTERS), neighbours=ADD)
     for name, (relation, spent, protect) in made.items():
         # δ that follows from ρ is not tight, whatever the mechanism; a case of the catalogue compares the exact curve.
@@ -233,10 +210,6 @@ def _of_units(statistic: Any, neighbours: Neighbours, most: int) -> Pipeline:
 
 def _lettered(rows: Any) -> Any:
     return {"letter": rows}
-
-
-def _sharpest(kind: Any, **options: Any) -> Protect:
-    return lambda exact: kind.calibrate(ONE, exact.sensitivity, **options)
 
 
 def _choices() -> Iterator[Pipeline]:
