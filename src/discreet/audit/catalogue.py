@@ -98,6 +98,19 @@ def one_by_one(mechanism: Mechanism, truth: Any) -> Draw:
     return lambda n: np.array([np.ravel(mechanism.draw(truth)) for _ in range(n)])
 
 
+def _sampled(mechanism: Mechanism, truth: Any) -> Draw:
+    return lambda n: mechanism.law(truth).sample(n)
+
+
+_LOOSE = {"tight": False, "slow": True}
+
+
+def _case(name: str, claim: Guarantee, mechanism: Mechanism, pair: tuple[Any, Any], exact: Any, **how: Any) -> Case:
+    """A mechanism on two truths, drawn from its distribution, or one by one where that is slow."""
+    draw = one_by_one if how.get("slow") else _sampled
+    return Case(name, claim, draw(mechanism, pair[0]), draw(mechanism, pair[1]), exact, **how)
+
+
 # ---- Choice cases: mechanisms that publish which candidate, or which grid point
 
 
@@ -188,22 +201,13 @@ def quantile_cases() -> Iterator[Case]:
 
         rows = [0, 0, 0, 6, 6], [0, 0, 0, 0, 6] if neighbours is Neighbours.REPLACE_ONE else [0, 0, 0, 6]
         truths = [median.exact(side, neighbours=neighbours).value for side in rows]
-        yield Case(
-            f"median, {neighbours.value.replace('_', '/')}",
-            mechanism.guarantee(sensitivity),
-            lambda n, truth=truths[0], how=mechanism: np.array([how.draw(truth) for _ in range(n)]),  # type: ignore[misc]
-            lambda n, truth=truths[1], how=mechanism: np.array([how.draw(truth) for _ in range(n)]),  # type: ignore[misc]
-            exact,
-            tight=False,
-            slow=True,
-        )
+        name = f"median, {neighbours.value.replace('_', '/')}"
+        yield _case(name, mechanism.guarantee(sensitivity), mechanism, (truths[0], truths[1]), exact, **_LOOSE)
     quartiles = Quantiles(probabilities=(0.25, 0.5, 0.75), bounds=bounds, recursive=True)
     moved = quartiles.sensitivity(neighbours=Neighbours.ADD_REMOVE)
     split = m.QuantileChoice.calibrate(PureDP(1.0), moved, statistic=quartiles)
     here, there = (quartiles.exact(rows, neighbours=Neighbours.ADD_REMOVE).value for rows in ([0, 0, 6], [0, 6]))
-    yield Case(
-        "quartiles, recursive", PureDP(1.0), one_by_one(split, here), one_by_one(split, there), None, False, True
-    )
+    yield _case("quartiles, recursive", PureDP(1.0), split, (here, there), None, **_LOOSE)
 
 
 def _adjacent(law: Any, neighbours: Neighbours) -> Iterator[tuple[Any, Any]]:
@@ -472,20 +476,13 @@ def cases() -> list[Case]:
 # ---- one number ---------------------------------------------------------------------------------------------------
 
 
-def _sampled(mechanism: Mechanism, truth: Any) -> Draw:
-    return lambda n: mechanism.law(truth).sample(n)
-
-
 def _scalar(
     name: str, mechanism: Mechanism, sensitivity: Sensitivity, pair: tuple[Any, Any], stated: Guarantee | None = None
 ) -> Case:
-    return Case(
-        name,
-        stated or mechanism.guarantee(sensitivity),
-        _sampled(mechanism, pair[0]),
-        _sampled(mechanism, pair[1]),
-        lambda: audit_laws(mechanism.profile(sensitivity), [[(mechanism.law(pair[0]), mechanism.law(pair[1]))]]),
-    )
+    def exact() -> Audit:
+        return audit_laws(mechanism.profile(sensitivity), [[(mechanism.law(pair[0]), mechanism.law(pair[1]))]])
+
+    return _case(name, stated or mechanism.guarantee(sensitivity), mechanism, pair, exact)
 
 
 def _scalars() -> Iterator[Case]:
@@ -523,13 +520,9 @@ def _scalars() -> Iterator[Case]:
         ("discrete Gaussian", m.DiscreteGaussian(1.0)),
     )
     for name, mechanism in every:
-        yield Case(
-            f"{name}, every distance up to Δ",
-            mechanism.guarantee(UNIT),
-            _sampled(mechanism, 0.5),
-            _sampled(mechanism, 0.0),
-            lambda mechanism=mechanism: audit_exactly(mechanism, UNIT, truths=(0.0, 0.3)),  # type: ignore[misc]
-            tight=False,
+        exact = partial(audit_exactly, mechanism, UNIT, truths=(0.0, 0.3))
+        yield _case(
+            f"{name}, every distance up to Δ", mechanism.guarantee(UNIT), mechanism, (0.5, 0.0), exact, tight=False
         )
 
 
@@ -546,8 +539,7 @@ def _product(
         moved = [(a, b) for a, b in zip(here, there, strict=True) if a != b]
         return audit_laws(claim, [[(mechanism.law(a), mechanism.law(b)) for a, b in moved]])
 
-    stated = mechanism.guarantee(sensitivity)
-    return Case(name, stated, _sampled(mechanism, list(here)), _sampled(mechanism, list(there)), exact)
+    return _case(name, mechanism.guarantee(sensitivity), mechanism, (list(here), list(there)), exact)
 
 
 def _vectors() -> Iterator[Case]:
@@ -565,26 +557,20 @@ def _vectors() -> Iterator[Case]:
         for scale, bounds in zip(mechanism.scale, mechanism.bounds, strict=True)
     ]
     pairs = [(part.law(0.0), part.law(change)) for part, change in zip(parts, (0.1, 0.4), strict=True)]
-    yield Case(
-        "bounded Laplace, two coordinates",
-        PureDP(1.0),
-        _sampled(mechanism, [0.0, 0.0]),
-        _sampled(mechanism, [0.1, 0.4]),
-        lambda: audit_laws(claim, [pairs]),
-    )
+    ends, exact = ([0.0, 0.0], [0.1, 0.4]), partial(audit_laws, claim, [pairs])
+    yield _case("bounded Laplace, two coordinates", PureDP(1.0), mechanism, ends, exact)
 
 
 def _box() -> Case:
     """Two numbers that both move by one, which box noise protects together."""
     both = Sensitivity(linf=1.0, dimension=2)
     mechanism = m.BoxNoise.calibrate(PureDP(1.0), both)
-    return Case(
-        "box noise, two numbers, ε 1",
-        mechanism.guarantee(both),
-        _sampled(mechanism, [0.0, 0.0]),
-        _sampled(mechanism, [1.0, 1.0]),
-        lambda: audit_cells(mechanism.profile(both), [_box_cells(mechanism.scale)]),
-    )
+    ends = [0.0, 0.0], [1.0, 1.0]
+
+    def exact() -> Audit:
+        return audit_cells(mechanism.profile(both), [_box_cells(mechanism.scale)])
+
+    return _case("box noise, two numbers, ε 1", mechanism.guarantee(both), mechanism, ends, exact)
 
 
 def _box_cells(scale: float, steps: int = 20, reach: int = 24) -> Cells:
@@ -617,28 +603,12 @@ def _tables() -> Iterator[Case]:
         rank_deficient=True, integers=True),
     }  # fmt: skip
     for name, mechanism in tables.items():
-        yield Case(
-            name,
-            GaussianDP(1.0),
-            one_by_one(mechanism, here),
-            one_by_one(mechanism, there),
-            lambda: audit_laws(claim, [[(m.Gaussian(scale).law(0.0), m.Gaussian(scale).law(shift))]]),
-            tight=False,
-            slow=True,
-        )
+        exact = partial(audit_laws, claim, [[(m.Gaussian(scale).law(0.0), m.Gaussian(scale).law(shift))]])
+        yield _case(name, GaussianDP(1.0), mechanism, (here, there), exact, **_LOOSE)
     laplace = m.Clipped.calibrate(PureDP(1.0), PAIR, kind=m.Laplace)
-    yield Case(
-        "clipped Laplace",
-        laplace.guarantee(PAIR),
-        one_by_one(laplace, here),
-        one_by_one(laplace, there),
-        lambda: audit_laws(
-            laplace.profile(PAIR),
-            [[(m.Laplace(laplace.scale).law(a), m.Laplace(laplace.scale).law(a + 1)) for a in (0, 1)]],
-        ),
-        tight=False,
-        slow=True,
-    )
+    plain = m.Laplace(laplace.scale)
+    exact = partial(audit_laws, laplace.profile(PAIR), [[(plain.law(a), plain.law(a + 1)) for a in (0, 1)]])
+    yield _case("clipped Laplace", laplace.guarantee(PAIR), laplace, (here, there), exact, **_LOOSE)
 
 
 def _structured() -> Iterator[Case]:
@@ -646,15 +616,8 @@ def _structured() -> Iterator[Case]:
     here, there = [Fraction(0), Fraction(1, 10), Fraction(9, 10)], [Fraction(1, 10), Fraction(0), Fraction(9, 10)]
     for method in ("rescale", "all_but_one", "universal_histogram", "simplex"):
         mechanism = m.BoundedProportions.calibrate(PureDP(1.0), moves, method=method)
-        yield Case(
-            f"bounded proportions, {method}",
-            mechanism.guarantee(moves),
-            one_by_one(mechanism, here),
-            one_by_one(mechanism, there),
-            lambda mechanism=mechanism: _measured_exactly(mechanism, moves, here, there),  # type: ignore[misc]
-            tight=False,
-            slow=True,
-        )
+        name, exact = f"bounded proportions, {method}", partial(_measured_exactly, mechanism, moves, here, there)
+        yield _case(name, mechanism.guarantee(moves), mechanism, (here, there), exact, **_LOOSE)
     tied = Sensitivity(l1=0.4)
     pair = m.TiedPair.calibrate(PureDP(1.0), tied, bounds=((0, 1), (0.2, 1)), total=1.0)
     yield Case(
@@ -697,10 +660,7 @@ def _covariance() -> Case:
         found = float(sum(variances) + max(covariances))
         return loss_audit(1.0, found, (), ())
 
-    return Case(
-        "bounded covariance matrix", PureDP(1.0), one_by_one(mechanism, here), one_by_one(mechanism, there), exact,
-        tight=False, slow=True, deep_only=True,
-    )  # fmt: skip
+    return _case("bounded covariance matrix", PureDP(1.0), mechanism, (here, there), exact, **_LOOSE, deep_only=True)
 
 
 # ---- Shapes: every mechanism of several numbers, for every way in which a sensitivity can be stated.
