@@ -141,7 +141,7 @@ def test_a_plan_tells_the_future_and_spends_nothing(ledger):
     released = release(Exact(0.0, UNIT), mechanism, ledger=ledger)
     assert released.guarantee == planned.guarantee
     assert ledger.remaining() == planned.remaining_after
-    assert "(95 %)" in str(planned)
+    assert "error, 95 %" in str(planned)
     assert json.dumps(planned.to_dict())
     with pytest.raises(InsufficientBudget):
         plan(UNIT, Laplace(0.5), ledger=ledger)

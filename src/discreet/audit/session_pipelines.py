@@ -308,7 +308,7 @@ def variants(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
     --------
     >>> schema = Schema(columns={"x": Bounds(0, 2, grid=1), "y": Bounds(0, 2, grid=1)})
     >>> [name for name, _ in variants(made("sum", schema))]
-    ['column', 'guarantee', 'guarantee', 'guarantee', 'guarantee']
+    ['guarantee', 'guarantee', 'guarantee', 'guarantee', 'column']
     """
     for one in fields(question):
         if one.name in ("schema", "name") or not one.init:

@@ -448,8 +448,7 @@ def lean_error(scores: PairedScores, rows: float, noise_variance: float, *, samp
 
     Examples
     --------
-    >>> from discreet.inference.ranks import RankScores, SignScores
-    >>> round(lean_error(RankScores(), 300, 0.0), 4), round(lean_error(SignScores(), 100, 0.0), 4)
+    >>> round(lean_error(PairedScores(), 300, 0.0), 4), round(lean_error(PairedScores(signs=True), 100, 0.0), 4)
     (0.0333, 0.05)
     """
     return math.sqrt(sampled * rows * scores.null_variance + noise_variance) * scores.share_moved / rows

@@ -221,7 +221,7 @@ class Scenario:
         Examples
         --------
         >>> import pyarrow
-        >>> from discreet import PureDP, Session
+        >>> from discreet import Categories, PureDP, Schema, Session
         >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
         >>> data = pyarrow.table({"arm": ["A"] * 750 + ["B"] * 250})
         >>> earlier = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).table("arm", epsilon=1.0)

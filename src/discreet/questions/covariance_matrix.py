@@ -869,7 +869,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"x": Bounds(0, 1, grid=0.1), "y": Bounds(0, 5, grid=1)})
     >>> CovarianceMatrixQuestion(schema, ["x", "y"], epsilon=1.0).measurement.statistic.name
     'covariances_in_parts'

@@ -84,7 +84,7 @@ class DistinctQuestion(MeasuredQuestion[Release]):
 
     Examples
     --------
-    >>> from discreet import PrivateLabels
+    >>> from discreet import PrivateLabels, Schema
     >>> asked = DistinctQuestion(Schema(columns={"city": PrivateLabels()}), "city", epsilon=0.5)
     >>> asked.measurement.mechanism.scale
     2.0

@@ -230,7 +230,7 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, PrivacyUnit
+    >>> from discreet import Bounds, Contribution, PrivacyUnit, Schema
     >>> unit = PrivacyUnit("device", contribution=Contribution(rows=8))
     >>> schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)}, unit=unit)
     >>> asked = DroppedRowsQuestion(schema, epsilon=0.1, columns="spend")

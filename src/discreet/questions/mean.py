@@ -119,7 +119,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
 
     Examples
     --------
-    >>> from discreet import PureDP
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
     >>> planned = MeanQuestion(schema, "age", epsilon=1.0, expected_rows=1000).plan()
     >>> planned.read, round(planned.error_95, 2)

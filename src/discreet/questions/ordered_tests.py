@@ -97,7 +97,7 @@ class RankTestQuestion(TableTest):
 
     Examples
     --------
-    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> from discreet import Bounds, Categories, Schema
     >>> schema = Schema(columns={"arm": Categories(["old", "new"]), "pay": Bounds(0, 200, grid=1)})
     >>> question = RankTestQuestion(schema, "pay", "arm", epsilon=1.0, edges=[0, 20, 50, 200])
     >>> question.table.measurement.statistic.shape, question.df
@@ -216,7 +216,7 @@ class RankCorrelationQuestion(TableTest):
 
     Examples
     --------
-    >>> from discreet import Bounds, Categories, PureDP, Schema
+    >>> from discreet import Bounds, Categories, Schema
     >>> schema = Schema(columns={"mood": Categories(["low", "fair", "good"]), "pay": Bounds(0, 200, grid=1)})
     >>> question = RankCorrelationQuestion(schema, ["pay", "mood"], epsilon=1.0, bins={"pay": [0, 20, 50, 200]})
     >>> question.table.measurement.statistic.shape, question.df

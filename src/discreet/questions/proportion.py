@@ -111,7 +111,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
 
     Examples
     --------
-    >>> from discreet import Categories
+    >>> from discreet import Categories, Schema
     >>> schema = Schema(columns={"vote": Categories(["yes", "no"])})
     >>> ProportionQuestion(schema, "vote", "yes", epsilon=0.5).measurement.mechanism.scale
     2.0

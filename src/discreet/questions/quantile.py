@@ -499,7 +499,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
 
     Examples
     --------
-    >>> from discreet import Schema
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
     >>> QuantileQuestion(schema, "age", 0.5, epsilon=1.0).plan().error_95 < 30  # in ranks, of an interval's ends
     True
@@ -622,6 +622,7 @@ class MedianQuestion(QuantileQuestion):
 
     Examples
     --------
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1)})
     >>> MedianQuestion(schema, "age", epsilon=1.0).probabilities
     0.5

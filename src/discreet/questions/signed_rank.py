@@ -232,7 +232,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"before": Bounds(0, 100, grid=1), "after": Bounds(0, 100, grid=1)})
     >>> question = SignedRankQuestion(schema, "after", "before", epsilon=1.0)
     >>> question.measurement.mechanism, round(question.plan().smallest_effect, 3)

@@ -232,7 +232,7 @@ class SumQuestion(MeasuredQuestion[Release]):
 
     Examples
     --------
-    >>> from discreet import PureDP
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"spend": Bounds(0, 50, grid=0.5)})
     >>> SumQuestion(schema, "spend", epsilon=1.0).measurement.mechanism.scale
     50.0

@@ -141,7 +141,7 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds
+    >>> from discreet import Bounds, Schema
     >>> asked = UsableValuesQuestion(Schema(columns={"age": Bounds(0, 120, grid=1)}), epsilon=0.1)
     >>> asked.measurement.sensitivity.l1
     2.0

@@ -147,7 +147,7 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
 
     Examples
     --------
-    >>> from discreet import PureDP
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
     >>> VarianceQuestion(schema, "age", epsilon=1.0).plan().scenario
     '1,000 rows spread evenly over the bounds'
@@ -218,7 +218,7 @@ class StandardDeviationQuestion(VarianceQuestion):
 
     Examples
     --------
-    >>> from discreet import PureDP
+    >>> from discreet import Bounds, Schema
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
     >>> StandardDeviationQuestion(schema, "age", epsilon=1.0).measurement.statistic.title
     'standard deviation'

@@ -86,12 +86,12 @@ class Plan(Tidy):
     def facts(self) -> Facts:
         """The facts to show."""
         error, effect = self.error_95, self.smallest_effect
-        known = f"at most {expected(error)} ({100 * self.level:g} %), of {self.read}" if error is not None else "–"
-        facts = [("statistic", self.statistic), ("expected error", known)]
+        known = f"{expected(error)}, of {self.read}" if error is not None else "–"
+        facts = [(f"error, {100 * self.level:g} %", known)]
         if self.scenario:
             facts.append(("scenario", self.scenario))
         if self.worst_error is not None:
-            facts.append(("error at worst", f"at most {expected(self.worst_error)}, for any data"))
+            facts.append(("error at worst", f"{expected(self.worst_error)}, for any data"))
         if effect is not None:
             facts.append(("smallest effect", f"{expected(effect)} (5 % test, 80 % power)"))
         facts.append(("mechanism", self.mechanism))

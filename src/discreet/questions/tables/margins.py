@@ -648,7 +648,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
 
     Examples
     --------
-    >>> from discreet import Bounds, Categories, GaussianDP, Schema
+    >>> from discreet import Bounds, Categories, Schema
     >>> schema = Schema(columns={"sex": Categories(["f", "m"]), "age": Categories(["young", "old"])})
     >>> round(TablesQuestion(schema, [["sex"], ["sex", "age"]], mu=1.0).plan().error_95, 3)
     2.358

@@ -601,7 +601,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
 
     Examples
     --------
-    >>> from discreet import Categories, PureDP, Schema
+    >>> from discreet import Categories, Schema
     >>> schema = Schema(columns={"arm": Categories(["A", "B"]), "sex": Categories(["f", "m"])})
     >>> TableQuestion(schema, ["arm", "sex"], epsilon=1.0).measurement.statistic.shape
     (2, 2)
