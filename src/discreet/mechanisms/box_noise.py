@@ -271,12 +271,8 @@ class BoxNoise(Mechanism):
         """Refuse more or fewer numbers than the noise was made for."""
         value = np.asarray(exact.value)
         if (value.ndim or self.boxes > 1) and value.size != self.dimension * self.boxes:
-            raise InvalidParameter(
-                "dimension",
-                self.dimension,
-                f"must be {value.size}, as many as there are numbers",
-                "Calibrate it to them.",
-            )
+            rule = f"must be {value.size}, as many as there are numbers"
+            raise InvalidParameter("dimension", self.dimension, rule, "Calibrate it to them.")
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """An interval for each number by itself."""

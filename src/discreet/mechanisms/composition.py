@@ -340,12 +340,9 @@ def compose(*guarantees: Guarantee, delta: float | None = None) -> Guarantee:
         return _approximate(parts, requirements.probability("delta", delta))
     if parts.failing:
         if parts.concentrated or parts.gaussian:
-            raise InvalidParameter(
-                "delta",
-                None,
-                "is needed to compose ApproxDP with GaussianDP or ZeroConcentratedDP",
-                "Pass delta=1e-6, for example: the δ at which to state the result.",
-            )
+            rule = "is needed to compose ApproxDP with GaussianDP or ZeroConcentratedDP"
+            fix = "Pass delta=1e-6, for example: the δ at which to state the result."
+            raise InvalidParameter("delta", None, rule, fix)
         return ApproxDP(up(parts.basic_epsilon), up(parts.basic_delta))
     if parts.concentrated:
         return parts.as_concentrated()

@@ -350,12 +350,8 @@ class DiscreteGaussianLaw(LocationLaw):
 def _scale(scale: Any) -> float:
     number = requirements.positive("scale", scale)
     if number > LARGEST_SCALE:
-        raise InvalidParameter(
-            "scale",
-            scale,
-            f"must be at most {LARGEST_SCALE:g}; beyond, rounded Gaussian noise is as good",
-            f"Use Gaussian(scale={number:g}, grid=1).",
-        )
+        rule = f"must be at most {LARGEST_SCALE:g}; beyond, rounded Gaussian noise is as good"
+        raise InvalidParameter("scale", scale, rule, f"Use Gaussian(scale={number:g}, grid=1).")
     return number
 
 

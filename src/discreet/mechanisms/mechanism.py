@@ -137,12 +137,8 @@ class Registry(Generic[Named]):
         own = cls.__module__.startswith("discreet.")
         known = self._known.get(name) if own else self.classes().get(name)
         if known is not None and _full_name(known) != _full_name(cls):
-            raise InvalidParameter(
-                "name",
-                name,
-                f"already names the {self.kind} {_full_name(known)}",
-                f"Give {_full_name(cls)} another name.",
-            )
+            fix = f"Give {_full_name(cls)} another name."
+            raise InvalidParameter("name", name, f"already names the {self.kind} {_full_name(known)}", fix)
         self._known[name] = cls
         self._earlier |= {old: (name, settings) for old, settings in cls.__dict__.get("earlier", {}).items()}
 
@@ -455,12 +451,8 @@ class WholeNoise(Mechanism):
         """Refuse several numbers that need not be whole, where only a norm is known: rounding could move each."""
         known = exact.sensitivity
         if known.moves is None and several and np.asarray(exact.value).dtype.kind not in "iu":
-            raise InvalidParameter(
-                "sensitivity",
-                known,
-                f"{self.words} on several numbers needs moves, or an array of integers",
-                "Pass Sensitivity(moves=(1, 1)), for example.",
-            )
+            rule = f"{self.words} on several numbers needs moves, or an array of integers"
+            raise InvalidParameter("sensitivity", known, rule, "Pass Sensitivity(moves=(1, 1)), for example.")
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Whole ends: the truth, as a whole number, lies between them with probability at least ``level``."""

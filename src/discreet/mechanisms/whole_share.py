@@ -173,12 +173,8 @@ class WholeShare(Mechanism):
         """Refuse what is not a count over the public number of rows."""
         value: Any = exact.value
         if not isinstance(value, Fraction | int) or Fraction(value * self.rows).denominator != 1:
-            raise InvalidParameter(
-                "value",
-                "…",
-                f"must be a fraction of {self.rows} rows",
-                "Protect Proportion(n=…).exact(…), or use Laplace noise.",
-            )
+            fix = "Protect Proportion(n=…).exact(…), or use Laplace noise."
+            raise InvalidParameter("value", "…", f"must be a fraction of {self.rows} rows", fix)
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Shares of whole counts: the true share lies between them with probability at least ``level``."""

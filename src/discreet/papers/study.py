@@ -637,12 +637,9 @@ class _Table:
             text = self._header()
         for row in rows:
             if set(row) != set(self.columns):
-                raise InvalidParameter(
-                    "columns",
-                    sorted(row),
-                    f"must be {sorted(self.columns)}, as in {self.path.name}",
-                    "Give every row the same columns; delete the file if the study has changed.",
-                )
+                rule = f"must be {sorted(self.columns)}, as in {self.path.name}"
+                fix = "Give every row the same columns; delete the file if the study has changed."
+                raise InvalidParameter("columns", sorted(row), rule, fix)
         text += self._lines(key, rows)
         if self.path != self.plain:
             self._rewrite()

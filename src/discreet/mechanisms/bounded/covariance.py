@@ -156,12 +156,9 @@ class BoundedCovariance(Mechanism):
             raise InvalidParameter("budget", stated, "allows no information at all", "Raise it above 0.")
         domain = Domain.of(self.variance_bounds)
         if domain.single or any(low < 0 for low in domain.lows) or not all(map(math.isfinite, domain.highs)):
-            raise InvalidParameter(
-                "variance_bounds",
-                self.variance_bounds,
-                "must be one finite pair of non-negative ends per variance",
-                "Pass ((0, 9), (0, 20)), for example.",
-            )
+            rule = "must be one finite pair of non-negative ends per variance"
+            fix = "Pass ((0, 9), (0, 20)), for example."
+            raise InvalidParameter("variance_bounds", self.variance_bounds, rule, fix)
         size = len(domain.lows) * (len(domain.lows) + 1) // 2
         for name in ("inflated", "repair", "as_published"):
             requirements.instance(name, getattr(self, name), bool, f"{name}=True or False")
@@ -179,12 +176,8 @@ class BoundedCovariance(Mechanism):
     def calibrate(cls, guarantee: Guarantee, sensitivity: Sensitivity, **settings: Any) -> Self:
         """The mechanism that spends ``guarantee``; ``settings`` are its other fields: changes, variance_bounds, …."""
         if settings.get("changes") is None or settings.get("variance_bounds") is None:
-            raise InvalidParameter(
-                "changes",
-                settings.get("changes"),
-                "each entry's change and domain are needed",
-                "Pass changes and variance_bounds.",
-            )
+            fix = "Pass changes and variance_bounds."
+            raise InvalidParameter("changes", settings.get("changes"), "each entry's change and domain are needed", fix)
         made = cls(budget=guarantee, **settings)
         require_covered(made.changes, sensitivity)
         return made

@@ -361,12 +361,8 @@ class Domain:
         """Refuse a value whose shape is not that of the domain."""
         shape = float_truth(truth).shape
         if not self.single and shape != (len(self.lows),):
-            raise InvalidParameter(
-                "bounds",
-                f"{len(self.lows)} pairs",
-                f"does not fit a value of shape {shape}",
-                "Give one pair per coordinate, or one pair for all.",
-            )
+            fix = "Give one pair per coordinate, or one pair for all."
+            raise InvalidParameter("bounds", f"{len(self.lows)} pairs", f"does not fit a value of shape {shape}", fix)
 
     def clamp(self, truth: Truth) -> Any:
         """The nearest point of the domain: exact, 1-Lipschitz, and never an error that would tell of the data."""
@@ -616,12 +612,9 @@ class BoundedLaplace(Mechanism):
                 "scale", self.scale, f"does not fit a value of {size} coordinates", "Give one scale per coordinate."
             )
         if size > 1 and exact.sensitivity.moves is None and known != size:
-            raise InvalidParameter(
-                "sensitivity",
-                exact.sensitivity,
-                f"does not say how a change is divided among {size} coordinates",
-                f"Write Sensitivity(l1={exact.sensitivity.l1 or 1.0}, dimension={size}).",
-            )
+            rule = f"does not say how a change is divided among {size} coordinates"
+            fix = f"Write Sensitivity(l1={exact.sensitivity.l1 or 1.0}, dimension={size})."
+            raise InvalidParameter("sensitivity", exact.sensitivity, rule, fix)
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Exact interval for the truth in the domain; valid, and never empty, up to the very bounds."""
@@ -667,12 +660,8 @@ def _per_coordinate(domain: Domain, size: int) -> list[tuple[float, float]]:
 
 def _coordinate_changes(sensitivities: Any, domain: Domain) -> list[Fraction]:
     if isinstance(sensitivities, str) or not isinstance(sensitivities, Sequence) or len(sensitivities) == 0:
-        raise InvalidParameter(
-            "sensitivity",
-            sensitivities,
-            "must be a Sensitivity or a list of them",
-            "Pass Sensitivity(l1=1.0), for example.",
-        )
+        fix = "Pass Sensitivity(l1=1.0), for example."
+        raise InvalidParameter("sensitivity", sensitivities, "must be a Sensitivity or a list of them", fix)
     for one in sensitivities:
         requirements.instance("sensitivity", one, Sensitivity, "Sensitivity(l1=1.0), for example")
     if not domain.single and len(sensitivities) != len(domain.lows):
@@ -715,12 +704,8 @@ def _scale(guarantee: Guarantee, change: Fraction, width: Fraction | None, as_pu
             raise InvalidParameter("guarantee", guarantee, "liu2019 knows ε > 0 only", "Pass PureDP(epsilon).")
         epsilon = decimal(guarantee.epsilon)
         return least(lambda b: change <= epsilon * Fraction(b), float(change / epsilon))
-    raise InvalidParameter(
-        "as_published",
-        as_published,
-        'must be None, "holohan2018" or "liu2019"',
-        "Leave it out for the certified scale.",
-    )
+    fix = "Leave it out for the certified scale."
+    raise InvalidParameter("as_published", as_published, 'must be None, "holohan2018" or "liu2019"', fix)
 
 
 # ---- The boundary-inflated Laplace mechanism: Laplace noise, clamped to the domain.

@@ -335,19 +335,11 @@ class Omission(ABC):
     def require(self, neighbours: Neighbours, unit: Unit = ROW) -> None:
         """Refuse the settings for which there is no theorem."""
         if neighbours is not Neighbours.ADD_REMOVE:
-            raise InvalidParameter(
-                "neighbours",
-                neighbours,
-                f"{type(self).__name__} is proved for added and removed rows only",
-                "Use Neighbours.ADD_REMOVE, or do not omit rows.",
-            )
+            rule = f"{type(self).__name__} is proved for added and removed rows only"
+            raise InvalidParameter("neighbours", neighbours, rule, "Use Neighbours.ADD_REMOVE, or do not omit rows.")
         if unit != ROW:
-            raise InvalidParameter(
-                "unit",
-                str(unit),
-                f"{type(self).__name__} omits rows one by one, which protects no unit with several rows",
-                "Bound each unit to one row first, or do not omit rows.",
-            )
+            rule = f"{type(self).__name__} omits rows one by one, which protects no unit with several rows"
+            raise InvalidParameter("unit", str(unit), rule, "Bound each unit to one row first, or do not omit rows.")
 
 
 def _columns(data: Any, names: tuple[str, ...]) -> NDArray[Any]:

@@ -212,12 +212,9 @@ class PostProcessed(Mechanism):
         between_two = moves is not None and len(moves) == 2 and moves[0] == moves[1]
         if Fact.TOTAL in exact.protection.public and between_two:
             return
-        raise InvalidParameter(
-            "total",
-            None,
-            f"{self.name} publishes the exact total, which is not a public fact of this table",
-            "Use Neighbours.REPLACE_ONE with one row a unit, declare the total public with total=…, or use Gaussian.",
-        )
+        rule = f"{self.name} publishes the exact total, which is not a public fact of this table"
+        fix = "Use Neighbours.REPLACE_ONE with one row a unit, declare the total public with total=…, or use Gaussian."
+        raise InvalidParameter("total", None, rule, fix)
 
     def _check_size(self, cells: int) -> None:
         """Refuse public declarations that do not fit a table of so many cells."""
