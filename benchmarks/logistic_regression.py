@@ -24,7 +24,7 @@ from scipy.special import expit
 
 from discreet.inference.least_squares import Linear
 from discreet.inference.logistic import LogisticFit
-from discreet.inference.moments import NoisyTotals
+from discreet.inference.noise import NoisyTotals
 
 Array = NDArray[np.float64]
 Figures = dict[str, list[dict[str, object]]]

@@ -20,7 +20,7 @@ from discreet.core.rows import take
 from discreet.core.rows.source import open_source
 from discreet.inference.least_squares import Linear
 from discreet.inference.logistic import LogisticFit, ScorePolynomials
-from discreet.inference.moments import NoisyTotals
+from discreet.inference.noise import NoisyTotals
 from discreet.questions.regression.logistic import LogisticQuestion
 from discreet.results.release import Release
 

@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.noise.sampler import Floats, plain
-from discreet.inference.moments import UNSEEN, NoisyTotals
+from discreet.inference.moments import UNSEEN
+from discreet.inference.noise import NoisyTotals
 from discreet.results.display import Facts, Result
 
 __all__ = [
+    "noise_of_slopes",
     "Coordinates", "JointTest", "LeastSquares", "Linear", "LinearMoments", "MeasuredSquares", "NoiseAlong",
     "ProductMoments", "polynomial", "square_of_line", "square_of_parabola",
 ]  # fmt: skip
@@ -137,6 +139,19 @@ class Linear:
 
     def __sub__(self, other: Linear) -> Linear:
         return Linear(self.constants - other.constants, self.slopes - other.slopes)
+
+
+def noise_of_slopes(
+    read: LinearMoments | ProductMoments,
+    terms: Sequence[Linear],
+    outcome: Linear,
+    spreads: Sequence[float],
+    slope: float,
+) -> float:
+    """Variance of the noise of all slopes together, relative to sampling, where terms lie about 0 and have a slope."""
+    left = outcome - Linear.combined(np.full(len(terms), slope), terms)
+    weights = np.array([read.weights(one, left) / spread for one, spread in zip(terms, spreads, strict=True)])
+    return float(read.noise_of(weights)[0].sum())
 
 
 @cache

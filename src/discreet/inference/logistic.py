@@ -21,7 +21,7 @@ import scipy
 from numpy.typing import NDArray
 
 from discreet.inference.least_squares import JointTest, Linear
-from discreet.inference.moments import NoisyTotals
+from discreet.inference.noise import NoisyTotals
 
 __all__ = ["LogisticFit", "ScorePolynomials", "ScoreRatio", "crossing"]
 

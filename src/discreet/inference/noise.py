@@ -25,6 +25,7 @@ from discreet.mechanisms.mechanism import Law, Mechanism
 from discreet.results.display import Interval
 
 __all__ = [
+    "NoisyTotals",
     "NoiseSum", "coarse", "column_norm", "combined_error", "even_split", "excess_kurtosis", "half_cell",
     "largest_variance", "moves_with_truth", "ratio_interval", "running_sums", "sum_quantile", "weights", "Asymptotic",
     "MonteCarlo",
@@ -434,3 +435,73 @@ class Asymptotic:
     def to_dict(self) -> dict[str, Any]:
         """The method as JSON-ready data."""
         return {"null": "asymptotic"}
+
+
+# ---- Noisy totals: what moments and fits are read from
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyTotals:
+    """Totals that add up to the number of rows, each with independent noise; leading axes are repeats of a simulation.
+
+    Parameters
+    ----------
+    totals
+        The noisy totals along the last axis.
+    noise
+        Variance of the noise on each of them.
+    kurtosis
+        Excess kurtosis of that noise.
+    size
+        The public number of rows, or None where it is read from the totals.
+    rows_per_unit
+        At most so many rows are one unit's. Units are independent; by Cauchy and Schwarz the squared deviation of a
+        unit's rows together is at most so many times the sum of theirs. 0 stands for rows that are the whole
+        population: intervals then count the noise alone. 1 − p stands for a Poisson sample of a share p of it.
+    """
+
+    totals: Any
+    noise: Any
+    kurtosis: float = 0.0
+    size: int | None = None
+    rows_per_unit: float = 1
+
+    @cached_property
+    def parts(self) -> Array:
+        """The totals; where their sum is public, the nearest ones that have it."""
+        found = np.asarray(self.totals, dtype=float)
+        if self.size is None:
+            return found
+        shares = self._noise / self._noise.sum()
+        return np.asarray(found + (self.size - found.sum(axis=-1))[..., None] * shares)
+
+    @cached_property
+    def _noise(self) -> Array:
+        return np.broadcast_to(np.asarray(self.noise, dtype=float), np.shape(self.totals)[-1:])
+
+    @cached_property
+    def rows(self) -> Array:
+        """Number of rows, known or estimated; at least 1."""
+        return np.asarray(np.maximum(self.parts.sum(axis=-1), 1.0))
+
+    def total(self, weights: Array) -> Array:
+        """Σ wₖPₖ."""
+        return np.asarray((self.parts * weights).sum(axis=-1))
+
+    def noise_of(self, weights: Array) -> tuple[Array, Array]:
+        """Variance and fourth cumulant of Σ wₖZₖ."""
+        variances = self.used(weights) ** 2 * self._noise
+        return variances.sum(axis=-1), self.kurtosis * (variances**2).sum(axis=-1)
+
+    def used(self, weights: Array) -> Array:
+        """The weights of the noise after a public size takes out its sum, each part its share."""
+        if self.size is None:
+            return weights
+        shares = self._noise / self._noise.sum()
+        return np.asarray(weights - (weights * shares).sum(axis=-1, keepdims=True))
+
+    def cautious(self, weights: Array) -> Array:
+        """The mean over rows of what the weights add up, at least 0, plus one standard deviation of its noise."""
+        found = self.total(weights) / self.rows
+        noise = self.noise_of(weights - found[..., None])[0]
+        return np.asarray(np.maximum(found, 0.0) + np.sqrt(noise) / self.rows)

@@ -45,14 +45,7 @@ from discreet.questions import form
 from discreet.questions.bounded import Domain, PublicSizeStatistic, bounds_of_columns, clipped, fractions
 from discreet.questions.covariance import cross_products, same_length
 from discreet.questions.moments import BernsteinMoments, least_noise, moments_measurement, rows_per_unit
-from discreet.questions.question import (
-    DeclaredColumns,
-    Expected,
-    Forecast,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.questions.variance import largest_squares
 from discreet.results.answer import entry_facts, name_of, pair_name
 from discreet.results.display import Facts, Interval, number

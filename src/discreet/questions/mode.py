@@ -20,14 +20,7 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, Selection
 from discreet.questions import form
 from discreet.questions.count import labelled
-from discreet.questions.question import (
-    DEFAULT_ROWS,
-    DeclaredColumns,
-    Forecast,
-    MeasuredQuestion,
-    Measurement,
-    first_of,
-)
+from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns, Forecast, MeasuredQuestion, Measurement, first_of
 from discreet.questions.tables.table import table_measurement
 from discreet.results.display import Facts
 from discreet.results.frames import Reading

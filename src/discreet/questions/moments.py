@@ -619,6 +619,7 @@ def moments_measurement(
     by: tuple[str, ...] = (),
     contribution: Contribution | None = None,
     all_rows: bool = False,
+    guarantee: Guarantee | None = None,
     read: str,
     forecast: Callable[[], Forecast],
 ) -> Measurement:
@@ -632,6 +633,8 @@ def moments_measurement(
         Columns of labels, of which every combination has totals of its own, and limits per unit.
     all_rows
         Whether all rows of a unit count, with weights; of one column.
+    guarantee
+        What the totals may cost, where that is less than the whole.
     read, forecast
         What a reader takes from the release, and what a plan says of its error.
 
@@ -665,7 +668,7 @@ def moments_measurement(
     return Measurement(
         statistic=question.grouped(moments, by),
         sensitivity=sensitivity,
-        mechanism=noise(question.guarantee, sensitivity),
+        mechanism=noise(guarantee or question.guarantee, sensitivity),
         by=by,
         columns=columns,
         contribution=contribution,

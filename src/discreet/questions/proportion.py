@@ -27,14 +27,7 @@ from discreet.questions import form
 from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, fractions
 from discreet.questions.count import flags, labelled
 from discreet.questions.moments import BernsteinMoments, MomentsRelease, check_weighted, weighting_notes
-from discreet.questions.question import (
-    DeclaredColumns,
-    Expected,
-    Forecast,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.results.display import Interval
 from discreet.results.release import Release
 

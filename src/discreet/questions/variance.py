@@ -24,14 +24,7 @@ from discreet.questions.moments import (
     moments_forecast,
     moments_measurement,
 )
-from discreet.questions.question import (
-    DeclaredColumns,
-    Expected,
-    Forecast,
-    MeasuredQuestion,
-    Measurement,
-    column_names,
-)
+from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
 
 __all__ = [
     "LEAST_SHARE", "StandardDeviation", "StandardDeviationQuestion", "Variance", "VarianceQuestion", "gamma_variance",

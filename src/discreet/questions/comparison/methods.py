@@ -24,14 +24,7 @@ from discreet.core.numbers import Grid, product_total, total
 from discreet.core.protection import Neighbours
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.noise import excess_kurtosis
-from discreet.inference.two_sample import (
-    ArmMean,
-    Contrast,
-    NoiseAwarePosterior,
-    arm_mean,
-    contrast,
-    positive_part_mean,
-)
+from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior, arm_mean, contrast, positive_part_mean
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import AdditiveNoise, Mechanism

@@ -15,13 +15,7 @@ from discreet.core.guarantee import Guarantee
 from discreet.core.numbers import decimal
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.questions.profile.columns import UNIT_SIZES
-from discreet.questions.profile.question import (
-    ProfileQuestion,
-    ProfileRelease,
-    UnitSizes,
-    check_proportion,
-    undeclared,
-)
+from discreet.questions.profile.question import ProfileQuestion, ProfileRelease, UnitSizes, check_proportion, undeclared
 from discreet.questions.question import Question, common_step
 from discreet.results.ledger import Ledger
 from discreet.results.release import Release

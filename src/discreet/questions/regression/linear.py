@@ -25,7 +25,6 @@ from discreet.core.schema import Bounds, Schema
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.least_squares import LeastSquares, MeasuredSquares
 from discreet.inference.noise import largest_variance
-from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.mechanism import Mechanism, mechanism_of
@@ -189,13 +188,14 @@ class RegressionQuestion(CoefficientsQuestion):
         self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
     ) -> Iterator[Way]:
         """Every way to measure the moments, each with the guarantee that it leaves for them."""
+        sizes = {name: one.cells for name, one in bounds.items()}
         named: dict[str, Any] = {
             "bounds": tuple((one.low, one.high) for one in bounds.values()),
             "columns": tuple(bounds), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
-            "two_values": tuple(name for name, one in bounds.items() if one.cells == 2),
+            "two_values": tuple(name for name, values in sizes.items() if values == 2),
         }  # fmt: skip
         cells = math.prod(map(len, labels.values()))
-        for degrees in _degrees(bounds, self.column):
+        for degrees in _degrees(sizes, self.column):
             many = sum(degree > 2 for degree in degrees)
             if many <= _MOST_NUMBERS and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
                 parts = RegressionMoments(degrees=degrees, **named)
@@ -216,16 +216,14 @@ class RegressionQuestion(CoefficientsQuestion):
             parts.columns,
             by=tuple(parts.labels),
             contribution=self.contribution,
+            guarantee=None if knows_squares(parts) else self._costs(parts)[0],
             read=f"the coefficient of {parts.terms(parts.on)[1].name}",
             forecast=lambda: self._forecast(parts),
         )
-        if not knows_squares(parts):
-            found = replace(found, mechanism=additive_noise(self._costs(parts)[0], found.sensitivity))
         return replace(found, statistic=parts), [found.mechanism]
 
     def _in_products(self, products: MomentProducts) -> Way:
         """Sums of products of two grid steps, in one query."""
-        reaches = [one.highest - one.lowest for one in map(self.schema.bounds, products.columns)]
         draws = [mechanism_of(step) for step in self._draws(products)]
         found = Measurement(
             statistic=products,
@@ -237,11 +235,15 @@ class RegressionQuestion(CoefficientsQuestion):
             products=products.number_products,
             from_lowest=True,
             public={},
-            value=lambda counts, sums: products.of_sums(counts, sums, reaches),
+            value=lambda counts, sums: products.of_sums(counts, sums, self._reaches(products)),
             read=f"the coefficient of {products.terms(products.on)[1].name}",
             forecast=lambda: self._forecast(products),
         )
         return found, draws
+
+    def _reaches(self, products: MomentProducts) -> list[int]:
+        """Grid steps between the bounds of every number."""
+        return [one.highest - one.lowest for one in map(self.schema.bounds, products.columns)]
 
     def _check_size(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]]) -> None:
         if not bounds:
@@ -417,9 +419,9 @@ class RegressionQuestion(CoefficientsQuestion):
             yield term.name, noise * math.hypot(*self._moves(moments, term)), sampled
 
 
-def _degrees(bounds: Mapping[str, Bounds], outcome: str) -> Iterator[tuple[int, ...]]:
+def _degrees(sizes: Mapping[str, int], outcome: str) -> Iterator[tuple[int, ...]]:
     """Powers of the numbers: those that intervals need, then those of a fit alone. Two values need but the first."""
-    others = sum(one.cells > 2 for name, one in bounds.items() if name != outcome)
+    others = sum(values > 2 for name, values in sizes.items() if name != outcome)
     power = 4 if others <= _EXACT_NUMBERS else 3
     for own, other in ((2, power), (1, 2)) if others else ((2, power),):
-        yield tuple(1 if one.cells == 2 else own if name == outcome else other for name, one in bounds.items())
+        yield tuple(1 if values == 2 else own if name == outcome else other for name, values in sizes.items())

@@ -18,8 +18,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Bounds
 from discreet.inference.least_squares import Linear
 from discreet.inference.logistic import LogisticFit
-from discreet.inference.moments import NoisyTotals
-from discreet.inference.noise import excess_kurtosis
+from discreet.inference.noise import NoisyTotals, excess_kurtosis
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions.moments import MOST_PARTS, moments_measurement

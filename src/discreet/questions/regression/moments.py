@@ -8,7 +8,7 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -29,6 +29,7 @@ from discreet.inference.least_squares import (
     LinearMoments,
     MeasuredSquares,
     ProductMoments,
+    noise_of_slopes,
 )
 from discreet.inference.noise import excess_kurtosis, largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
@@ -215,10 +216,11 @@ class MomentProducts(RegressionColumns, Statistic):
         bounds = bounds_of_columns("bounds", self.bounds)
         object.__setattr__(self, "bounds", bounds)
         self.settle(len(bounds))
-        given = [1.0] * self.size if self.weights is None else list(self.weights)
-        if len(given) != self.size:
+        given = self.weights
+        if given is not None and len(given) != self.size:
             raise InvalidParameter("weights", len(given), f"must be {self.size}, one per total", "Leave weights out.")
-        object.__setattr__(self, "weights", tuple(requirements.positive("weights", one) for one in given))
+        checked = [1.0] * self.size if given is None else [requirements.positive("weights", one) for one in given]
+        object.__setattr__(self, "weights", tuple(checked))
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -360,10 +362,12 @@ class MomentBoxes(MomentProducts):
 
         Noise of variance Y/s² + S/(1 − s)² is least where s : 1 − s is as the third roots of Y and S.
         """
-        outcome, others = self.apart(np.zeros(self.size))
-        each = [(BoxNoise(1.0, self.together, boxes=2), outcome), (BoxNoise(1.0, others.size), others)]
-        read = cast(ProductMoments, read_moments(self, each))
-        first = np.arange(self.size) < outcome.size
+        both, count = self.together, self.size - 2 * self.together
+        first = np.arange(self.size) < 2 * both
+        read = ProductMoments(
+            coordinates=self.coordinates, totals=np.zeros(self.size), products_of=self.products_of,
+            variances=np.where(first, _unit_variance(both, 2), _unit_variance(count, 1)), boxes=(both, both, count),
+        )  # fmt: skip
         own, rest = (
             guessed_noise(self, replace(read, variances=np.where(one, read.variances, 0.0))) ** (1 / 3)
             for one in (first, ~first)
@@ -399,6 +403,12 @@ class MomentBoxes(MomentProducts):
     def _rows(self) -> list[list[float]]:
         found: list[list[float]] = self.coordinates.in_boxes.tolist()
         return found
+
+
+@cache
+def _unit_variance(dimension: int, boxes: int) -> float:
+    """Variance of box noise of scale 1."""
+    return float(BoxNoise(1.0, dimension, boxes=boxes).law(0.0).variance)
 
 
 def _expanded(coordinates: Coordinates, i: int | None, k: int | None) -> Mapping[tuple[int, ...], float]:
@@ -580,10 +590,8 @@ def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> flo
     terms = moments.terms(moments.on)[1:]
     means = {one: _middle(moments, one) + (one.label is None) * GUESSED_MEAN / 2 for one in (*terms, moments.explained)}
     centred = {one: _around(moments, one, mean) for one, mean in means.items()}
-    fitted = Linear.combined(np.full(len(terms), GUESSED_SLOPE), [centred[one] for one in terms])
-    left = centred[moments.explained] - fitted
-    weights = np.array([read.weights(centred[term], left) / moments.spread(term) for term in terms])
-    return float(read.noise_of(weights)[0].sum())
+    outcome, spreads = centred[moments.explained], [moments.spread(term) for term in terms]
+    return noise_of_slopes(read, [centred[term] for term in terms], outcome, spreads, GUESSED_SLOPE)
 
 
 def _middle(moments: Moments, term: Coefficient) -> float:

@@ -653,8 +653,8 @@ class TableChoice(Result):
     def plan(self, *, ledger: Ledger | None = None) -> Plan:
         """The plan of a release with it, with the reason for the choice."""
         base = plan(self.sensitivity, self.mechanism, ledger=ledger)
-        reason = f"chosen because {self.reason}"
-        return replace(base, statistic=ContingencyTable.name, read="rows of a cell", notes=(*base.notes, reason))
+        told = (*base.notes, self.reason)
+        return replace(base, statistic=ContingencyTable.name, read="rows of a cell", notes=told)
 
     def facts(self) -> Facts:
         """The facts to show of a choice."""
