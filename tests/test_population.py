@@ -111,7 +111,7 @@ def test_intervals_are_never_empty_and_grow_with_the_level(value: float) -> None
 def test_tiny_cases_agree_with_a_direct_sum() -> None:
     """Two rows, Laplace noise: P(R ≤ r) = Σ binomial(k) F(r − k/2)."""
     mechanism = BoundaryInflatedLaplace(scale=0.3, bounds=(0, 1))
-    reached, exceeded = ReleaseLaw(model=Binomial(n=2), mechanism=mechanism).at(0.25).tails(0.4)
+    reached, exceeded = ReleaseLaw(model=Binomial(n=2), mechanism=mechanism).tails(0.25, 0.4)
 
     def laplace(x: float) -> float:
         return math.exp(x / 0.3) / 2 if x < 0 else 1 - math.exp(-x / 0.3) / 2

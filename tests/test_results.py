@@ -54,7 +54,7 @@ NO_RESULTS = {
     "rows made up from tables, and sheets of them": "SyntheticRows TableSheet",
     "fits, and how they are measured": "LeastSquares MeasuredSquares MomentProducts RegressionQuestion Step",
     "laws and losses": (
-        "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance Mixture NoiseSum "
+        "MonteCarlo PrivacyLoss BetaMean Binomial GammaVariance NormalCovariance NoiseSum "
         "Linear LinearMoments NoiseAlong PairMoments PartMoments ProductMoments Lattice LocationEstimate "
         "MeanDifference WinsorizedLaw"
     ),

@@ -782,10 +782,14 @@ class ReleaseLaw:
     model: SamplingModel
     mechanism: Mechanism
 
-    def at(self, parameter: float) -> Mixture:
-        """The distribution for one parameter."""
+    def at(self, parameter: float) -> tuple[Law, Array]:
+        """The mechanism's distribution at the values that the statistic takes in samples, and their weights."""
         points, weights = self.model.nodes(parameter)
-        return Mixture(law=self.mechanism.law(points[:, None]), weights=weights)
+        return self.mechanism.law(points[:, None]), weights
+
+    def tails(self, parameter: float, value: ArrayLike) -> tuple[Array, Array]:
+        """P(R ≤ value) and P(R ≥ value), for one value or many."""
+        return _mixed_tails(*self.at(parameter), value)
 
     def spread(self, parameter: float) -> float:
         """Standard deviation of sampling and noise together, as if there were no bounds."""
@@ -797,28 +801,22 @@ class ReleaseLaw:
         return float(np.max(np.asarray(self.mechanism.law((low + high) / 2).variance)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mixture:
-    """A mechanism's distribution mixed over the values that a statistic takes in samples."""
+def _mixed_tails(law: Law, weights: Array, value: ArrayLike) -> tuple[Array, Array]:
+    """Both tails of a distribution that is mixed over some values of the truth."""
+    values = np.atleast_1d(np.asarray(value, dtype=float))
+    reached, below = (
+        np.asarray(weights @ np.broadcast_to(law.cdf(at), (weights.size, at.size)))
+        for at in (values, np.nextafter(values, -math.inf))
+    )
+    return reached, 1 - below
 
-    law: Law
-    weights: Array
 
-    def _below(self, values: Array) -> Array:
-        cdf = np.broadcast_to(self.law.cdf(values), (self.weights.size, values.size))
-        return np.asarray(self.weights @ cdf)
-
-    def tails(self, value: ArrayLike) -> tuple[Array, Array]:
-        """P(R ≤ value) and P(R ≥ value), for one value or many."""
-        values = np.atleast_1d(np.asarray(value, dtype=float))
-        return self._below(values), 1 - self._below(np.nextafter(values, -math.inf))
-
-    def atoms(self) -> tuple[float, float]:
-        """P(R = lower end) and P(R = upper end) of the noise's support; zero for a continuous distribution."""
-        low, high = float(np.min(self.law.support[0])), float(np.max(self.law.support[1]))
-        lower = float(self.tails(low)[0][0]) if math.isfinite(low) else 0.0
-        upper = float(self.tails(high)[1][0]) if math.isfinite(high) else 0.0
-        return lower, max(upper, 0.0)
+def _atoms(law: Law, weights: Array) -> tuple[float, float]:
+    """P(R = lower end) and P(R = upper end) of the noise's support; zero for a continuous distribution."""
+    low, high = float(np.min(law.support[0])), float(np.max(law.support[1]))
+    lower = float(_mixed_tails(law, weights, low)[0][0]) if math.isfinite(low) else 0.0
+    upper = float(_mixed_tails(law, weights, high)[1][0]) if math.isfinite(high) else 0.0
+    return lower, max(upper, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -853,15 +851,11 @@ class NoiseAware:
 
     def _outcome(self, law: ReleaseLaw, value: ArrayLike, parameter: float, alpha: float) -> tuple[Any, Any]:
         """True where each value is not too low, and true where it is not too high, for the parameter."""
-        mixture = law.at(parameter)
-        below, above = self._shares(law, mixture, parameter, alpha)
-        reached, exceeded = mixture.tails(value)
-        return reached >= below, exceeded >= above
-
-    def _shares(self, law: ReleaseLaw, mixture: Mixture, parameter: float, alpha: float) -> tuple[float, float]:
-        """Probability left outside below and above."""
+        mixed = law.at(parameter)
         below = alpha * share_below(parameter, law.model.range, law.spread(parameter))
-        return settled_shares(below, mixture.atoms(), alpha)
+        outside_below, outside_above = settled_shares(below, _atoms(*mixed), alpha)
+        reached, exceeded = _mixed_tails(*mixed, value)
+        return reached >= outside_below, exceeded >= outside_above
 
 
 def settled_shares(below: float, atoms: tuple[float, float], alpha: float) -> tuple[float, float]:

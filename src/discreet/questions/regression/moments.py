@@ -216,11 +216,10 @@ class MomentProducts(RegressionColumns, Statistic):
         bounds = bounds_of_columns("bounds", self.bounds)
         object.__setattr__(self, "bounds", bounds)
         self.settle(len(bounds))
-        given = self.weights
-        if given is not None and len(given) != self.size:
+        given = [requirements.positive("weights", one) for one in self.weights or ()] or [1.0] * self.size
+        if len(given) != self.size:
             raise InvalidParameter("weights", len(given), f"must be {self.size}, one per total", "Leave weights out.")
-        checked = [1.0] * self.size if given is None else [requirements.positive("weights", one) for one in given]
-        object.__setattr__(self, "weights", tuple(checked))
+        object.__setattr__(self, "weights", tuple(given))
 
     @cached_property
     def coordinates(self) -> Coordinates:
