@@ -181,8 +181,7 @@ class RegressionQuestion(CoefficientsQuestion):
                 f"makes more than {_MOST_TERMS} coefficients, {MOST_PARTS:,} combinations of labels, or, in one step, "
                 f"{_MOST_NUMBERS} numbers of more than two values", "Leave columns out, or merge labels.",
             )  # fmt: skip
-        found, _ = min(ways, key=self._noise_of)
-        return replace(found, public={} if size is None else {"n": size})
+        return replace(min(ways, key=self._noise_of)[0], public={} if size is None else {"n": size})
 
     def _ways(
         self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
