@@ -145,15 +145,13 @@ def attack_plan(
 def _worst_tables(schema: Schema) -> tuple[list[list[list[Row]]], list[tuple[int, int]]]:
     """Tables of units, and which are neighbours."""
     if schema.related:
-        raise InvalidParameter(
-            "related", [*schema.related], "an attack writes one table", "Attack a plan of the first table alone."
-        )
+        fix = "Attack a plan of the first table alone."
+        raise InvalidParameter("related", [*schema.related], "an attack writes one table", fix)
     replaced, units = schema.neighbours is Neighbours.REPLACE_ONE, list(_units(schema))
     size = schema.size if replaced and schema.size is not None else 4
     if size > _MOST_ROWS:
-        raise InvalidParameter(
-            "size", size, f"an attack writes every unit, at most {_MOST_ROWS:,}", "Attack a copy with a smaller size."
-        )
+        fix = "Attack a copy with a smaller size."
+        raise InvalidParameter("size", size, f"an attack writes every unit, at most {_MOST_ROWS:,}", fix)
     base = [[_row(schema, place % 2, place)] for place in range(size - 1)]
     return neighbouring(base, units, replaced)
 

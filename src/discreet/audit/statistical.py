@@ -320,9 +320,8 @@ def audit_draws(first: Any, second: Any, claim: Claim, *, confidence: float = 0.
     level = requirements.level(confidence)
     here, there = _rows("first", first), _rows("second", second)
     if here.shape != there.shape or here.shape[0] < 1000:
-        raise InvalidParameter(
-            "draws", (here.shape, there.shape), "must be equally many on both sides, at least 1000", "Draw more."
-        )
+        rule = "must be equally many on both sides, at least 1000"
+        raise InvalidParameter("draws", (here.shape, there.shape), rule, "Draw more.")
     half = here.shape[0] // 2
     event, swapped = _best_event(here[:half], there[:half], claim)
     if swapped:

@@ -556,9 +556,8 @@ def refuse_nothing(guarantee: Guarantee) -> None:
     """Refuse what is no guarantee, and a guarantee that allows nothing."""
     requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
     if not any(guarantee.parameters().values()):
-        raise InvalidParameter(
-            "guarantee", guarantee, "allows no information at all, so no finite noise meets it", "Raise it above 0."
-        )
+        fix = "Raise it above 0."
+        raise InvalidParameter("guarantee", guarantee, "allows no information at all, so no finite noise meets it", fix)
 
 
 def least_scale(holds: Callable[[float], bool], guess: float, guarantee: Guarantee) -> float:

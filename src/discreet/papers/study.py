@@ -607,9 +607,8 @@ class _Table:
         reader = csv.DictReader(io.StringIO(whole))
         if reader.fieldnames is None or tuple(reader.fieldnames[:3]) != _BOOKKEEPING:
             if whole:
-                raise InvalidParameter(
-                    "out", str(self.path), "is not a table of study results", "Choose another directory."
-                )
+                fix = "Choose another directory."
+                raise InvalidParameter("out", str(self.path), "is not a table of study results", fix)
             return
         self.columns = list(reader.fieldnames[3:])
         for line in reader:

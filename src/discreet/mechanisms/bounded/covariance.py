@@ -218,9 +218,8 @@ class BoundedCovariance(Mechanism):
     def check(self, exact: Exact) -> None:
         """The value must be the vector of variances and covariances."""
         if float_truth(exact.value).shape != (len(self.changes),):
-            raise InvalidParameter(
-                "value", "…", f"must be a vector of {len(self.changes)} entries", "Use the CovarianceMatrix statistic."
-            )
+            fix = "Use the CovarianceMatrix statistic."
+            raise InvalidParameter("value", "…", f"must be a vector of {len(self.changes)} entries", fix)
 
     def law(self, truth: Truth) -> SampledLaw:
         """The distribution of the output, known through draws."""
@@ -342,9 +341,8 @@ class BoundedCovariance(Mechanism):
         j, k = (int(side[place]) for side in self._pairs)
         reach = math.sqrt(max(float(measured[j] * measured[k]), 0.0))
         if reach == 0:
-            raise InvalidParameter(
-                "value", 0.0, "a released variance of 0 leaves the covariance no range", "Release with bounded noise."
-            )
+            fix = "Release with bounded noise."
+            raise InvalidParameter("value", 0.0, "a released variance of 0 leaves the covariance no range", fix)
         return -reach, reach
 
     def error(self, level: float = 0.95) -> Array:

@@ -529,9 +529,8 @@ class BoundedLaplace(Mechanism):
         domain = Domain.of(bounds)
         if isinstance(sensitivity, Sensitivity):
             if shares is not None:
-                raise InvalidParameter(
-                    "shares", shares, "go with one sensitivity per coordinate", "Pass a list of sensitivities."
-                )
+                fix = "Pass a list of sensitivities."
+                raise InvalidParameter("shares", shares, "go with one sensitivity per coordinate", fix)
             scale: Any = _common_scale(guarantee, sensitivity, domain, as_published)
             return cls(scale=scale, bounds=bounds, grid=grid)
         changes = _coordinate_changes(sensitivity, domain)
@@ -639,9 +638,8 @@ def _scales(scale: Any, domain: Domain) -> Any:
         return requirements.positive("scale", scale)
     scales = tuple(requirements.positive("scale", one) for one in scale)
     if domain.single or len(scales) != len(domain.lows):
-        raise InvalidParameter(
-            "scale", scale, "must be one number, or one per pair of bounds", "Give one pair of bounds per scale."
-        )
+        fix = "Give one pair of bounds per scale."
+        raise InvalidParameter("scale", scale, "must be one number, or one per pair of bounds", fix)
     return scales
 
 
@@ -678,9 +676,8 @@ def _dimension(sensitivity: Sensitivity, domain: Domain) -> int:
         return max(sensitivity.dimension or 1, moved)
     size = len(domain.lows)
     if sensitivity.dimension not in (None, size) or moved > size:
-        raise InvalidParameter(
-            "sensitivity", sensitivity, f"does not fit {size} coordinates", "Match it with the bounds."
-        )
+        fix = "Match it with the bounds."
+        raise InvalidParameter("sensitivity", sensitivity, f"does not fit {size} coordinates", fix)
     return size
 
 

@@ -189,14 +189,12 @@ class BoundedProportions(Mechanism):
         for name, choices in (("method", get_args(Method)), ("noise", get_args(Noise))):
             requirements.one_of(name, getattr(self, name), choices)
         if self.noise == "laplace" and self.method != "simplex":
-            raise InvalidParameter(
-                "noise", self.noise, f"leaves [0, 1], which {self.method!r} does not mend", 'Use method="simplex".'
-            )
+            fix = 'Use method="simplex".'
+            raise InvalidParameter("noise", self.noise, f"leaves [0, 1], which {self.method!r} does not mend", fix)
         requirements.instance("dropped_rows", self.dropped_rows, int, "dropped_rows=-1")
         if not -size <= self.dropped_rows < size:
-            raise InvalidParameter(
-                "dropped_rows", self.dropped_rows, f"must index {size} proportions", "Pass dropped_rows=0."
-            )
+            fix = "Pass dropped_rows=0."
+            raise InvalidParameter("dropped_rows", self.dropped_rows, f"must index {size} proportions", fix)
         tree = HistogramTree(size, self.branching) if self.method == "universal_histogram" else None
         object.__setattr__(self, "_tree", tree)
         _ = self._inner  # refuses a bad grid at construction
@@ -210,9 +208,8 @@ class BoundedProportions(Mechanism):
         given = settings.pop("categories", None)
         size = sensitivity.dimension if given is None else given
         if size is None:
-            raise InvalidParameter(
-                "categories", None, "the number of proportions is needed", "Pass categories=…, or a dimension."
-            )
+            fix = "Pass categories=…, or a dimension."
+            raise InvalidParameter("categories", None, "the number of proportions is needed", fix)
         best: Noise = "laplace" if settings.get("method") == "simplex" else "bounded"
         named = settings.pop("noise", None)
         kind = best if named is None else named
@@ -254,9 +251,8 @@ class BoundedProportions(Mechanism):
     def check(self, exact: Exact) -> None:
         """The value must have one entry per category."""
         if float_truth(exact.value).shape != (self.categories,):
-            raise InvalidParameter(
-                "value", "…", f"must be a vector of {self.categories} proportions", "Match the categories."
-            )
+            fix = "Match the categories."
+            raise InvalidParameter("value", "…", f"must be a vector of {self.categories} proportions", fix)
 
     def law(self, truth: Truth) -> SampledLaw:
         """The distribution of the output, known through draws."""
@@ -414,9 +410,8 @@ class TiedPair(Mechanism):
         ends = sorted((self.total - b * end) / a for end in others)
         allowed = max(low, ends[0]), min(high, ends[1])
         if not allowed[0] < allowed[1] or (math.isinf(allowed[0]) and math.isinf(allowed[1])):
-            raise InvalidParameter(
-                "bounds", self.bounds, "leave the first statistic no interval", "Check them with the equality."
-            )
+            fix = "Check them with the equality."
+            raise InvalidParameter("bounds", self.bounds, "leave the first statistic no interval", fix)
         return allowed
 
     @classmethod

@@ -374,9 +374,8 @@ def bounded_laplace_scale(guarantee: Guarantee, change: Fraction, width: Fractio
     0.161156010442
     """
     if not any(guarantee.parameters().values()):
-        raise InvalidParameter(
-            "guarantee", guarantee, "allows no information at all, so no finite noise meets it", "Raise it above 0."
-        )
+        fix = "Raise it above 0."
+        raise InvalidParameter("guarantee", guarantee, "allows no information at all, so no finite noise meets it", fix)
     limit = change if width is None else min(change, width)
     if is_pure(guarantee):
         epsilon = decimal(guarantee.epsilon)

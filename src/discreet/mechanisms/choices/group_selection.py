@@ -129,9 +129,8 @@ def changed_groups(sensitivity: Sensitivity) -> int:
     """Number of counts that one unit changes by one each."""
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(moves=(1,))")
     if sensitivity.moves is None or max(sensitivity.moves) > 1:
-        raise InvalidParameter(
-            "sensitivity", sensitivity, "must say how many groups a unit is in, each with one", "Pass moves=(1, 1)."
-        )
+        fix = "Pass moves=(1, 1)."
+        raise InvalidParameter("sensitivity", sensitivity, "must say how many groups a unit is in, each with one", fix)
     return len(sensitivity.moves)
 
 
@@ -186,9 +185,8 @@ def _counts(truth: Truth) -> NDArray[np.int64]:
     float_truth(truth)  # refuses what is no row of numbers
     array = np.asarray(truth)
     if array.dtype.kind not in "iu" or array.ndim != 1 or (array.size and array.min() < 1):
-        raise InvalidParameter(
-            "truth", "…", "must be whole numbers of units, one or more in each group", "Count first."
-        )
+        fix = "Count first."
+        raise InvalidParameter("truth", "…", "must be whole numbers of units, one or more in each group", fix)
     return array.astype(np.int64)
 
 
@@ -269,9 +267,8 @@ def _numerators(epsilon: float, delta: float) -> list[int]:
         left = max(_WHOLE - last - extra, 0)
         found.append(min((growth * last >> _BITS) + extra, _WHOLE - -(-left * _WHOLE // growth), _WHOLE))
         if len(found) > _LONGEST or found[-1] == last:
-            raise InvalidParameter(
-                "guarantee", ApproxDP(epsilon, delta), "shows no group of less than a million units", "Raise epsilon."
-            )
+            rule = "shows no group of less than a million units"
+            raise InvalidParameter("guarantee", ApproxDP(epsilon, delta), rule, "Raise epsilon.")
     return found
 
 

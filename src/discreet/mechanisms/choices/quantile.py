@@ -688,9 +688,8 @@ class QuantileInterval(Mechanism):
         if not self.lowest < self.highest:
             raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
         if self.highest - self.lowest > _MOST_STEPS:
-            raise InvalidParameter(
-                "highest", self.highest, f"must be at most {_MOST_STEPS:,} steps above lowest", "Use a coarser grid."
-            )
+            fix = "Use a coarser grid."
+            raise InvalidParameter("highest", self.highest, f"must be at most {_MOST_STEPS:,} steps above lowest", fix)
 
     @classmethod
     def calibrate(

@@ -220,9 +220,8 @@ class EuclideanDistance(Distance):
         """Rows, clamped to the box."""
         shape, (low, high) = np.shape(data), np.asarray(self.bounds).T
         if len(shape) == 2 and shape[1] != len(self.bounds):
-            raise InvalidParameter(
-                "data", shape, f"must have {len(self.bounds)} columns, one per bound", "Select the columns."
-            )
+            fix = "Select the columns."
+            raise InvalidParameter("data", shape, f"must have {len(self.bounds)} columns, one per bound", fix)
         return _numbers(data, low, high, dimensions=2)
 
     def _diameter(self) -> float:
@@ -628,13 +627,11 @@ def _checked(law: Mapping[Kept, Fraction | float], size: int) -> dict[Kept, Frac
     exact = {frozenset(kept): Fraction(weight) for kept, weight in law.items() if weight > 0}
     total = sum(exact.values(), Fraction(0))
     if abs(total - 1) > Fraction(1, 10**9) or any(weight < 0 for weight in law.values()):
-        raise InvalidParameter(
-            "algorithm", float(total), "must return probabilities that add up to 1", "Divide by their sum."
-        )
+        fix = "Divide by their sum."
+        raise InvalidParameter("algorithm", float(total), "must return probabilities that add up to 1", fix)
     if any(not 0 <= position < size for kept in exact for position in kept):
-        raise InvalidParameter(
-            "algorithm", sorted(map(sorted, exact)), "keeps positions beyond the data", "Count from 0."
-        )
+        fix = "Count from 0."
+        raise InvalidParameter("algorithm", sorted(map(sorted, exact)), "keeps positions beyond the data", fix)
     return exact
 
 

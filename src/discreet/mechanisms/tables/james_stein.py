@@ -64,9 +64,8 @@ class LinearFacts:
         if np.linalg.matrix_rank(np.array(rows)) < len(rows):
             raise InvalidParameter("constraints", rows, "must be linearly independent", "Drop repeated facts.")
         if values is None or len(requirements.listed("values", values, "values=(10,)")) != len(rows):
-            raise InvalidParameter(
-                "values", values, "must give the public value of every constraint", "Pass one value per row."
-            )
+            fix = "Pass one value per row."
+            raise InvalidParameter("values", values, "must give the public value of every constraint", fix)
         return cls(rows, tuple(requirements.finite("values", value) for value in values))
 
     @cached_property
@@ -178,9 +177,8 @@ class RankDeficientGaussian(PostProcessed):
                 raise InvalidParameter("values", self.values, "belong to constraints", "Pass both, or total=….")
             return
         if self.total is not None or self.clip == "simplex":
-            raise InvalidParameter(
-                "constraints", self.constraints, "already say what is public", "Leave out total, and do not clip to it."
-            )
+            fix = "Leave out total, and do not clip to it."
+            raise InvalidParameter("constraints", self.constraints, "already say what is public", fix)
         facts = LinearFacts.of(self.constraints, self.values)
         object.__setattr__(self, "constraints", facts.rows)
         object.__setattr__(self, "values", facts.values)
@@ -486,15 +484,13 @@ class JamesSteinGaussian(RankDeficientGaussian):
         super().__post_init__()
         requirements.instance("towards", self.towards, str, 'towards="mean"')
         if self.towards not in get_args(Towards):
-            raise InvalidParameter(
-                "towards", self.towards, f"must be one of {list(get_args(Towards))}", 'Pass towards="mean".'
-            )
+            fix = 'Pass towards="mean".'
+            raise InvalidParameter("towards", self.towards, f"must be one of {list(get_args(Towards))}", fix)
         for name in ("rank_deficient", "as_published"):
             requirements.instance(name, getattr(self, name), bool, f"{name}=True or False")
         if self.constraints is not None and not self.rank_deficient:
-            raise InvalidParameter(
-                "constraints", self.constraints, "say what is public instead of the total", "Pass rank_deficient=True."
-            )
+            fix = "Pass rank_deficient=True."
+            raise InvalidParameter("constraints", self.constraints, "say what is public instead of the total", fix)
         if self.basis is not None:
             if self._facts is None:
                 raise InvalidParameter("constraints", None, "must be given with a basis", "Pass constraints=….")

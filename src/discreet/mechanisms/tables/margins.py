@@ -347,9 +347,8 @@ class MarginsNoise(Mechanism):
         object.__setattr__(self, "components", tuple(self._checked(one) for one in self.components))
         requirements.instance("replaced", self.replaced, bool, "replaced=True or False")
         if not 0 < len(self.components) <= _MOST_COMPONENTS:
-            raise InvalidParameter(
-                "components", len(self.components), f"must be 1 to {_MOST_COMPONENTS}", "Ask for fewer tables."
-            )
+            fix = "Ask for fewer tables."
+            raise InvalidParameter("components", len(self.components), f"must be 1 to {_MOST_COMPONENTS}", fix)
 
     def _checked(self, given: Any) -> Component:
         one = given if isinstance(given, Component) else Component(**given)
@@ -369,13 +368,11 @@ class MarginsNoise(Mechanism):
     def check(self, exact: Exact) -> None:
         """Refuse a value that is no stack of margins, and neighbours that the cost was not computed for."""
         if getattr(exact.statistic, "layout", None) != self.layout:
-            raise InvalidParameter(
-                "mechanism", self.name, "protects the margins of one table, in its own order", "Use Margins.exact(…)."
-            )
+            fix = "Use Margins.exact(…)."
+            raise InvalidParameter("mechanism", self.name, "protects the margins of one table, in its own order", fix)
         if (exact.neighbours is Neighbours.REPLACE_ONE) != self.replaced:
-            raise InvalidParameter(
-                "neighbours", exact.neighbours.value, "are not those of the mechanism", "Calibrate it with them."
-            )
+            fix = "Calibrate it with them."
+            raise InvalidParameter("neighbours", exact.neighbours.value, "are not those of the mechanism", fix)
 
     def rows_of(self, sensitivity: Sensitivity) -> Fraction:
         """Rows of one unit, or pairs of them that are exchanged: a row moves one cell of every margin by its reach."""

@@ -185,9 +185,8 @@ class PostProcessed(Mechanism):
         if self.box is not None:
             object.__setattr__(self, "box", checked_box(self.box, self.integers))
         if self.clip == "simplex" and not self.keeps_total and self.total is None:
-            raise InvalidParameter(
-                "clip", self.clip, "needs a known total", "Use a rank-deficient mechanism, or pass total=…."
-            )
+            fix = "Use a rank-deficient mechanism, or pass total=…."
+            raise InvalidParameter("clip", self.clip, "needs a known total", fix)
 
     @property
     @abstractmethod
