@@ -266,14 +266,9 @@ def group_cases() -> Iterator[Case]:
             return audit_choices(rule.profile(sensitivity), pairs)
 
         turn = rule.size_shown(0.5)
-        yield Case(
-            f"{rule.name.replace('_', ' ')}, {groups} group{'s' if groups > 1 else ''} a unit",
-            _ASKED,
-            _draws(rule, [turn - 1] * groups),
-            _draws(rule, [turn] * groups),
-            exact,
-            tight=False,
-        )
+        name = f"{rule.name.replace('_', ' ')}, {groups} group{'s' if groups > 1 else ''} a unit"
+        here, there = _draws(rule, [turn - 1] * groups), _draws(rule, [turn] * groups)
+        yield Case(name, _ASKED, here, there, exact, tight=False)
 
 
 # ---- Path cases: rows left out, several mechanisms in a row, models and whole sessions
@@ -293,17 +288,9 @@ def omission_cases() -> Iterator[Case]:
     ):
         claim = step.amplify(PureDP(1.0))
         less = rows[:-1]
-        yield Case(
-            name,
-            claim,
-            _counted(step, rows, inner),
-            _counted(step, less, inner),
-            lambda step=step, rows=rows, less=less, claim=claim: audit_cells(  # type: ignore[misc]
-                claim, [_mixed(_kept_law(step, rows), _kept_law(step, less), inner)]
-            ),
-            tight=isinstance(step, m.PoissonSample),
-            slow=True,
-        )
+        exact = partial(audit_cells, claim, [_mixed(_kept_law(step, rows), _kept_law(step, less), inner)])
+        here, there = _counted(step, rows, inner), _counted(step, less, inner)
+        yield Case(name, claim, here, there, exact, tight=isinstance(step, m.PoissonSample), slow=True)
 
 
 def _counted(step: Omission, rows: list[float], mechanism: m.Laplace) -> Draw:
