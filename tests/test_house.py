@@ -213,7 +213,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 53_192,
+    "code lines": 53_147,
     "classes": 524,
     "class names with several meanings": 0,
     "entries at the top": 16,
