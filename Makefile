@@ -6,7 +6,7 @@ PEERS ?= opendp pydp diffprivlib
 PIP := -m pip install --quiet --disable-pip-version-check --retries 10 --timeout 60
 
 .DEFAULT_GOAL := help
-.PHONY: help install test check matrix lint audit deep demo studio bench reproduce claims docs pictures lock dist dist-test clean
+.PHONY: help install test check matrix lint audit deep demo studio bench reproduce claims docs pictures lock licences advisories dist dist-test clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,7 +48,7 @@ MUTANT_TESTS := $(addprefix tests/test_,$(addsuffix .py,stability sensitivities 
 mutants: install ## Plant small faults and count who notices; goes on where it stopped; MUTANTS="--sample 500"
 	$(BIN)/python benchmarks/mutants.py $(MUTANTS) --tests $(MUTANT_TESTS)
 
-deep: install ## Run the long statistical checks
+deep: install advisories ## Run the long statistical checks
 	$(BIN)/pytest -n auto -m deep -o faulthandler_exit_on_timeout=false $(PYTEST_ARGS)
 	$(BIN)/pytest -n auto -m "hypothesis and not deep" --hypothesis-profile="new examples" tests
 	$(BIN)/python benchmarks/false_alarms.py --out false_alarms.json
@@ -89,6 +89,17 @@ lock: ## Resolve the dependencies again and rewrite requirements/lock.txt, with 
 	.venv-lock/bin/python $(PIP) uv
 	.venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \
 		--no-header --no-annotate --generate-hashes --output-file requirements/lock.txt pyproject.toml
+
+licences: install ## List the licences of all dependencies in requirements/licences.csv
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python $(PIP) pip-licenses
+	.venv-lock/bin/pip-licenses --python $(BIN)/python --format=csv --from=mixed --ignore-packages discreet \
+		> requirements/licences.csv
+
+advisories: ## Compare the locked dependencies with published advisories
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python $(PIP) pip-audit
+	.venv-lock/bin/pip-audit --disable-pip --require-hashes --requirement requirements/lock.txt
 
 dist: ## Build wheel and sdist into dist/, and check them
 	$(PYTHON) -m venv .venv-dist
