@@ -41,9 +41,13 @@ audit: install ## Attack every guarantee, deeply; writes audit.html
 	rm -f audit.html
 	$(BIN)/discreet audit --deep --workers 2 --out audit.html
 
-MUTANT_TESTS := $(addprefix tests/test_,$(addsuffix .py,stability sensitivities guarantees schema ledger bounding \
-	reading snapshot parts amplification door exact_noise laws quantiles geometric margins tables mechanisms profiles choice \
-	ledger_faults bounded_statistics selection group_selection omission entropy mean_difference naive_bayes recomputed_audits))
+MUTANT_TESTS := $(addprefix tests/,$(addsuffix .py,core/test_stability core/test_sensitivities core/test_guarantees core/test_schema core/test_ledger \
+	core/test_bounding core/test_reading core/test_snapshot questions/test_parts mechanisms/test_amplification \
+	core/test_door core/test_exact_noise mechanisms/test_laws questions/test_quantiles mechanisms/test_geometric \
+	questions/test_margins questions/test_tables mechanisms/test_mechanisms mechanisms/test_profiles \
+	core/test_choice core/test_ledger_faults questions/test_bounded_statistics mechanisms/test_selection \
+	mechanisms/test_group_selection mechanisms/test_omission core/test_entropy questions/test_mean_difference \
+	questions/test_naive_bayes audit/test_recomputed_audits))
 
 mutants: install ## Plant small faults and count who notices; goes on where it stopped; MUTANTS="--sample 500"
 	$(BIN)/python benchmarks/mutants.py $(MUTANTS) --tests $(MUTANT_TESTS)

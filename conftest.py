@@ -1,9 +1,9 @@
 """Noise in tests: reproducible, unless a test says that it needs the real thing and how often that fails it.
 
 Every other test draws from a generator that is seeded with the test's own name, so a failure repeats. Tests marked
-``@pytest.mark.false_failure(rate, why)`` get entropy from the operating system; ``tests/test_false_failures.py`` adds
-up their rates. Processes that a test forks or starts draw real noise; such tests compare no noisy value, or look only
-for noise that comes twice.
+``@pytest.mark.false_failure(rate, why)`` get entropy from the operating system; ``tests/house/test_false_failures.py``
+adds up their rates. Processes that a test forks or starts draw real noise; such tests compare no noisy value, or look
+only for noise that comes twice.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import secrets
 import uuid
 from collections.abc import Callable, Iterator
@@ -30,6 +31,9 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # this machine's own name 
 OTHER_NOISE = os.environ.get("OTHER_NOISE", "")
 """Any text here gives every test another seed, to find those that pass with their own one only."""
 
+
+_ROOM = re.compile(r"^tests/\w+/(?=test_)")
+"""A test keeps its noise when its file moves to another room."""
 
 SLOW = Path(__file__).parent / "tests" / "slow.txt"
 """Tests that take half a second or more, by name; ``pytest --durations=0`` tells them."""
@@ -71,7 +75,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return
     group = item.get_closest_marker("xdist_group")
     name = item.nodeid if group is None else item.nodeid.removesuffix(f"@{group.args[0]}")  # which xdist appends
-    with reproducible(OTHER_NOISE + name):
+    with reproducible(OTHER_NOISE + _ROOM.sub("tests/", name)):
         yield
 
 
@@ -81,7 +85,9 @@ def pytest_fixture_setup(fixturedef: Any, request: pytest.FixtureRequest) -> Ite
     if fixturedef.scope == "function":
         yield
         return
-    with reproducible(f"{OTHER_NOISE}{fixturedef.baseid}::{fixturedef.argname} {getattr(request, 'param', '')!r}"):
+    with reproducible(
+        f"{OTHER_NOISE}{_ROOM.sub('tests/', fixturedef.baseid)}::{fixturedef.argname} {getattr(request, 'param', '')!r}"
+    ):
         yield
 
 

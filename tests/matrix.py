@@ -1,6 +1,7 @@
 """The suite on every Python from 3.11 on, with locked and with newest dependencies, under settings that differ.
 
-``make matrix`` runs all of it; ``make matrix PYTEST_ARGS="tests/test_ledger.py"`` runs part of the suite everywhere.
+``make matrix`` runs all of it; ``make matrix PYTEST_ARGS="tests/core/test_ledger.py"`` runs part of the suite
+everywhere.
 """
 
 from __future__ import annotations
