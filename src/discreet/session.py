@@ -44,9 +44,6 @@ from discreet.questions.profile.released_first import (
 from discreet.questions.question import guarantee_of
 from discreet.results.ledger import Ledger
 
-__all__ = ["Groups", "InUse", "Session"]
-
-
 # ---- In use: which threads use something that a fork must not cut in half.
 #
 # A child of a fork has one thread. What another thread of its parent was doing stays half done there for ever: its

@@ -213,12 +213,12 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 53_147,
+    "code lines": 52_900,
     "classes": 524,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_933,
-    "imports, per mille of the code": 81,
+    "imports, per mille of the code": 82,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 93,
     "code lines for each comment": 26,
@@ -229,7 +229,7 @@ MOST = {
     "regression: lines": 1_388,
     "regression: calls from room to room": 176,
     "run: files": 60,
-    "run: lines": 4_054,
+    "run: lines": 4_085,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from discreet.core.errors import DiscreetError
 from discreet.publish.files import progress_line, say, tell, write_new
 
-__all__ = ["advise", "attack", "audit"]
-
 
 def advise(
     statistic: str,

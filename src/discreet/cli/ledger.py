@@ -10,8 +10,6 @@ from typing import Literal
 
 from discreet.publish.files import say, tell, write_new
 
-__all__ = ["anchor", "explain", "show", "verify"]
-
 
 def explain(file: str, release: str, /, *, json: bool = False) -> None:
     """Tell how the charge of a release came about.

@@ -29,8 +29,6 @@ from discreet.publish.files import progress_line, say, tell, write_new
 if TYPE_CHECKING:
     from cyclopts import App
 
-__all__ = ["main"]
-
 
 _NO_BUDGET = 3
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (

@@ -10,8 +10,6 @@ from pathlib import Path
 from discreet.core.errors import DiscreetError
 from discreet.publish.files import say, write_new
 
-__all__ = ["profile"]
-
 
 def profile(
     file: str,

@@ -15,9 +15,6 @@ from cyclopts import Parameter
 from discreet.core.errors import DiscreetError
 from discreet.publish.files import say, tell
 
-__all__ = ["approve", "bundle", "new_keys", "renew", "review", "verify", "withdraw"]
-
-
 _PASSWORD = "DISCREET_PASSWORD"
 Signer = Annotated[str, Parameter(name="--as")]
 """Who signs; `as` is no name in Python."""

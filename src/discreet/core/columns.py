@@ -15,12 +15,6 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.numbers import decimal
 from discreet.core.requirements import one_of
 
-__all__ = [
-    "RowExpression", "Term", "label_of", "Bands", "Bounds", "Categories", "Column", "Dates", "Label", "MOST_CELLS",
-    "Order", "Policy", "PrivateLabels",
-]  # fmt: skip
-
-
 # ---- Row expression: a condition or a derived value, as a tree of operations on the declared columns of one row.
 #
 # Whatever language a tree was written in, nothing in it can reach another row: there are no sums over rows, no windows

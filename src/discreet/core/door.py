@@ -33,10 +33,6 @@ from discreet.core.noise.sampler import Floats, Truth, generator, plain, saturat
 from discreet.core.protection import Protection
 from discreet.core.sensitivity import Sensitivity
 
-__all__ = [
-    "Allowance", "Claim", "Drawing", "Passed", "Step", "check_simulation", "not_failed", "pass_through", "recall",
-]  # fmt: skip
-
 T = TypeVar("T")
 _LONGEST = 1 << 26
 """A longer answer fits no ledger and has failed, too: it could be drawn again and again for the same money."""

@@ -11,9 +11,6 @@ import os
 import stat
 from contextlib import suppress
 
-__all__ = ["NotRegular", "open_regular", "read_regular", "reason"]
-
-
 _CAREFULLY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 _REASONS = {
     errno.ENOSPC: "the disk is full. Free some space and try again.",

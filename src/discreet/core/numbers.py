@@ -26,9 +26,6 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 
-__all__ = ["MAX_ROWS", "Floats", "Grid", "column", "plain", "product_total", "total"]
-
-
 PRECISION = 256
 """Bits of working precision for certified evaluations."""
 

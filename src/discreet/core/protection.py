@@ -13,8 +13,6 @@ from typing import Any
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
 
-__all__ = ["ROW", "Fact", "Neighbours", "Protection", "Unit"]
-
 
 class Neighbours(Enum):
     """Which data sets must be hard to tell apart."""

@@ -14,8 +14,6 @@ from discreet.core.noise.sampler import Truth, float_truth, saturated
 from discreet.core.numbers import least
 from discreet.core.protection import Neighbours, Protection, Unit
 
-__all__ = ["Sensitivity", "exact_moves", "root_up", "Exact"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:

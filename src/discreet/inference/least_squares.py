@@ -27,13 +27,6 @@ from discreet.inference.moments import UNSEEN
 from discreet.inference.noise import NoisyTotals
 from discreet.results.display import Facts, Result
 
-__all__ = [
-    "noise_of_slopes",
-    "Coordinates", "JointTest", "LeastSquares", "Linear", "LinearMoments", "MeasuredSquares", "NoiseAlong",
-    "ProductMoments", "polynomial", "square_of_line", "square_of_parabola",
-]  # fmt: skip
-
-
 # ---- Noise along a line of weights: variance and fourth cumulant of Σ(sₖ − t·dₖ)Zₖ as polynomials in t
 #
 # An interval tries many parameters, and each has weights of its own. They lie on a line, so the variance of the noise

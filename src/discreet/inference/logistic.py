@@ -23,9 +23,6 @@ from numpy.typing import NDArray
 from discreet.inference.least_squares import JointTest, Linear
 from discreet.inference.noise import NoisyTotals
 
-__all__ = ["LogisticFit", "ScorePolynomials", "ScoreRatio", "crossing"]
-
-
 # ---- Polynomials in the log-odds that stand for the score of a logistic regression
 #
 # The score of a row is z·(y − σ(η)), with η = β·z. Noisy moments know polynomials only. So a row with y = 1 counts

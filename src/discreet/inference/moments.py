@@ -26,13 +26,6 @@ from discreet.results.display import Interval
 if TYPE_CHECKING:
     from discreet.mechanisms.mechanism import Law
 
-__all__ = [
-    "UNSEEN", "PairMoments", "PartMoments", "hull", "marginal", "moment_weights", "reached", "tilted",
-    "variance_moves", "within", "BetaMean", "Binomial", "GammaVariance", "NoiseAware", "NormalCovariance", "ReleaseLaw",
-    "SamplingModel", "as_matrix", "debiased", "largest_fourth", "last_that_holds", "measured_coordinate", "pairs",
-    "settled_shares", "share_below", "whole_count", "whole_interval",
-]  # fmt: skip
-
 
 # ---- Noisy totals in parts, whatever they are moments of, and the test by which a parameter is accepted or not
 #

@@ -24,14 +24,6 @@ from discreet.core.sensitivity import root_up
 from discreet.mechanisms.mechanism import Law, Mechanism
 from discreet.results.display import Interval
 
-__all__ = [
-    "NoisyTotals",
-    "NoiseSum", "coarse", "column_norm", "combined_error", "even_split", "excess_kurtosis", "half_cell",
-    "largest_variance", "moves_with_truth", "ratio_interval", "running_sums", "sum_quantile", "weights", "Asymptotic",
-    "MonteCarlo",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 
 _APART = 0.01

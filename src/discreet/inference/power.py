@@ -19,8 +19,6 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.tables import positive_probability
 from discreet.mechanisms.gaussian import Gaussian
 
-__all__ = ["TestDesign"]
-
 Array = NDArray[np.float64]
 
 

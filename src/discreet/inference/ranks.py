@@ -21,12 +21,6 @@ from discreet.results.display import Interval
 if TYPE_CHECKING:
     from discreet.results.release import Release
 
-__all__ = [
-    "correlation_of_ranks", "difference_of_ranks", "distance_of_distributions", "kolmogorov_smirnov",
-    "rank_correlation", "rank_correlation_error", "rank_correlations", "rank_test", "superiority_error", "METHODS",
-    "PairedDifferences", "PairedScores", "lean_error",
-]  # fmt: skip
-
 
 # ---- Ordered departures: how far groups differ along an ordered column, for many noisy tables at once
 #

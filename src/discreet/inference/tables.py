@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from discreet.mechanisms.mechanism import Law, Mechanism
     from discreet.results.release import Release
 
-__all__ = [
-    "positive_probability", "smallest_departure",
-    "MeasuredTable", "independent_table", "measured_table", "ChiSquareResult", "Departure", "StatisticName",
-    "goodness_form", "goodness_of_fit", "homogeneity", "homogeneity_form", "independence", "independence_form",
-    "pearson_goodness", "pearson_homogeneity", "pearson_independence", "shrunken_goodness", "shrunken_homogeneity",
-    "shrunken_independence", "simulated_test", "CramersV", "OddsRatio", "cramers_v", "odds_ratio",
-]  # fmt: skip
-
 
 # ---- Measured table: what a release of a table says, as inference needs it.
 

@@ -27,13 +27,6 @@ from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.ledger import Ledger
 from discreet.results.release import Release, release
 
-__all__ = [
-    "ArmMean", "ArmScore", "Contrast", "arm_mean", "contrast", "positive_part_mean", "equal_means", "CensoredNormal",
-    "LocationEstimate", "NoiseAwarePosterior", "WinsorizedLaw", "CombinedEstimate", "DoubleSanitization",
-    "MultipleSynthesis",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 
 

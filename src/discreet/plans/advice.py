@@ -17,9 +17,6 @@ from discreet.mechanisms.omission.amplification import before_outlier_suppressio
 from discreet.questions.bounded import whole_bounds
 from discreet.results.display import Facts, Result
 
-__all__ = ["Advice", "Option", "advise"]
-
-
 _RATES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)
 _SPANS = ((0.1, 0.1), (0.1, 0.15), (0.3, 0.4), (0.5, 0.5), (0.5, 0.7), (0.8, 0.9))
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)

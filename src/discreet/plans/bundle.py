@@ -33,9 +33,6 @@ from discreet.publish.report import ReportedRelease, as_markdown, as_page, metho
 from discreet.results.display import Facts, Result
 from discreet.results.ledger import Ledger
 
-__all__ = ["FORMAT", "bundle_text", "signed_content", "write_bundle", "BundledLedger", "Verified", "verify_bundle"]
-
-
 FORMAT = 1
 _LARGEST = 64_000_000
 _FILES = ("report.md", "report.html", "methods.md", "methods.html")

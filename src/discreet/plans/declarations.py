@@ -16,9 +16,6 @@ from discreet.core.requirements import one_of
 from discreet.core.schema import Contribution, Feature, PrivacyUnit, Related, Schema
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 
-__all__ = ["FUNCTIONS", "Formula", "narrowed", "narrows", "kind_of", "read_column", "read_feature", "schema_from_dict"]
-
-
 # ---- Formula: a small language for conditions and derived values, such as ``age >= 18 and region != 'Islands'``.
 #
 # The guarantee does not depend on this file: whatever tree it makes, the core computes it from one row.

@@ -45,12 +45,6 @@ from discreet.results.ledger import Ledger
 from discreet.results.plan import Plan
 from discreet.session import Session
 
-__all__ = [
-    "JobPlan", "JobResult", "RunProgress", "attack_words", "plan_digest", "record_attack", "Job", "SourceState",
-    "charges_now", "cost_in_all", "cost_of", "other_ledgers", "refusal_of",
-]  # fmt: skip
-
-
 # ---- Job results: what a plan would release, how far a run is, and what it left behind.
 
 

@@ -39,13 +39,6 @@ from discreet.questions.question import KINDS
 from discreet.questions.usable_values import UNUSABLE, UsableValuesQuestion, UsableValuesRelease
 from discreet.results.ledger import Ledger, check_window
 
-__all__ = [
-    "LedgerTerms", "begun", "DIALECT", "LIMITS_OF_A_UNIT", "PlanFile", "PlannedQuestion", "Unusable", "divided",
-    "first_look", "line_of", "lines_of", "open_options", "period_of", "plan_identity", "refuse_unusable",
-    "differences", "meaning",
-]  # fmt: skip
-
-
 # ---- Ledger terms: what a plan file says about its ledger, besides the budget.
 
 

@@ -27,10 +27,6 @@ from discreet.results.release import release
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "Planner", "grouped", "ExpectedLabels", "ExpectedNumbers", "Scenario", "Rehearsal", "Rehearsed", "Rehearsing",
-]  # fmt: skip
-
 
 class Planner(Questions):
     """Answers every question of a session with what it would give and cost. Reads no data and spends nothing.

@@ -31,9 +31,6 @@ from discreet.results.ledger import Ledger
 from discreet.results.plan import Plan
 from discreet.session import Session
 
-__all__ = ["Codebook", "ProfilePlan", "plan_profile", "run_profile"]
-
-
 # ---- Codebook: a released profile with the common labels, as people, programs and plan files read it
 
 

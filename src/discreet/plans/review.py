@@ -22,14 +22,10 @@ from discreet.core.schema import Bounds, Dates, PrivateLabels, Schema
 from discreet.plans.job import Job, JobPlan
 from discreet.plans.plan_file import PlanFile, differences
 from discreet.publish.pages import review_markdown, review_page
-from discreet.publish.report import checklist, meaning_of
+from discreet.publish.report import meaning_of
 from discreet.results.display import Facts, Result, number, printable
 from discreet.results.ledger import Ledger
-from discreet.results.wording import attacker_words
-
-__all__ = [
-    "PublicFact", "Review", "approve_plan", "review", "KeyPair", "default_directory", "new_key", "public_key", "signer",
-]  # fmt: skip
+from discreet.results.wording import attacker_words, checklist
 
 
 @dataclass(frozen=True)

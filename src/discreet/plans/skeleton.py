@@ -19,12 +19,6 @@ from discreet.questions import asked, form
 from discreet.questions.question import DeclaredColumns
 from discreet.results.display import printable
 
-__all__ = [
-    "skeleton", "GalleryEntry", "SettingHelp", "gallery", "needs_delta", "suggested", "command_lines", "notebook",
-    "python_script",
-]  # fmt: skip
-
-
 _TYPED = (".parquet",)
 _NUMBERS = ("int", "uint", "float", "double", "halffloat", "decimal")
 _UNIT = """\

@@ -20,8 +20,6 @@ from discreet.results.charts import drawing_library, offline
 from discreet.results.display import Facts, number
 from discreet.results.frames import Row, Tidy
 
-__all__ = ["LawComparison", "compare_laws"]
-
 Make = Callable[[Guarantee, Sensitivity], Mechanism]
 _PLACES, _KNOTS = 21, 25
 _LEAST_DELTA = 1e-6

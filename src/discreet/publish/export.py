@@ -33,9 +33,6 @@ from discreet.results.frames import (
 )
 from discreet.results.wording import WHOLE, measure_words, mechanism_words, moment
 
-__all__ = ["TableSheet", "as_workbook", "table_sheets", "FORMATS", "RESULTS_FORMAT", "all_rows", "export", "read_facts"]
-
-
 # ---- Workbook: the numbers of a run for a spreadsheet. Notes and methods first, then each release and its tables.
 
 

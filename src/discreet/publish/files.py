@@ -27,11 +27,6 @@ from discreet.core.ledger.balance import now
 from discreet.results.display import printable
 from discreet.results.ledger import Ledger
 
-__all__ = [
-    "write_new", "write_whole", "anchored_heads", "bundled_plan", "check_not_rolled_back", "write_anchor", "RunLog",
-    "logged", "progress_line", "say", "tell",
-]  # fmt: skip
-
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 """For somebody who reads a pipe: /dev/stdout and pipes that are read are logs like any other."""
 

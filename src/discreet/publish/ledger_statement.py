@@ -19,12 +19,6 @@ from discreet.results.display import as_text
 from discreet.results.ledger import Spend, Statement
 from discreet.results.wording import mechanism_words
 
-__all__ = [
-    "Key", "SpendingRow", "explained", "grouped_text", "ledger_page", "planned_release", "spending_by",
-    "spending_chart", "statement_text", "told_of",
-]  # fmt: skip
-
-
 _WIDTH, _INDENT = 80, " " * 7
 
 

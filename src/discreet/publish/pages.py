@@ -14,8 +14,6 @@ from discreet.results.display import printable
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["coded", "review_markdown", "review_page", "codebook_page", "ddi_codebook"]
-
 
 _TEMPLATE = """<!doctype html>
 <html lang="en">

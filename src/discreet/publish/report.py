@@ -12,13 +12,13 @@ from typing import Any, Protocol
 import discreet
 from discreet.core.errors import MissingExtra
 from discreet.core.guarantee import Guarantee
-from discreet.core.protection import Neighbours
 from discreet.core.schema import Bands, Bounds, Column, Dates, PrivateLabels, Schema
 from discreet.results.charts import rendered, svg
 from discreet.results.display import printable
 from discreet.results.frames import Reading, by_measure, reliability
 from discreet.results.wording import (
     attacker_words,
+    checklist,
     guarantee_words,
     measure_words,
     mechanism_words,
@@ -27,13 +27,6 @@ from discreet.results.wording import (
     reading_words,
     verdict,
 )
-
-__all__ = [
-    "CrossTable", "TOTAL", "findings", "grids", "label_columns", "label_words", "place_of", "as_page", "RELEASED",
-    "ReportedRelease", "meaning_of", "report_facts", "as_markdown", "plain", "table_lines", "NotePart",
-    "checklist", "methods_markdown", "methods_page", "methods_parts",
-]  # fmt: skip
-
 
 # ---- Findings: the main result of each release as sentences, from its published numbers alone.
 
@@ -527,49 +520,6 @@ def report_facts(
         "variables": dict(variables),
         "plan": plan,
     }
-
-
-_CHANGES = {Neighbours.ADD_REMOVE: "adding or removing one", Neighbours.REPLACE_ONE: "replacing the data of one"}
-
-
-def checklist(schema: Schema, budget: Guarantee, unsourced: Sequence[str], ledger: str) -> list[tuple[str, str | None]]:
-    """Questions after NIST SP 800-226, from the guarantee at the top of its pyramid to the collection at its base.
-
-    Each has an answer from what discreet knows; None where only a person can answer.
-    """
-    unit = schema.unit
-    limits = "every row is a unit" if unit.column is None else f"rows are bounded for each {unit.name}"
-    if schema.made_from is not None:
-        limits = f"each {unit.name} counts once, with features of all its rows"
-    return [
-        ("How strong is the guarantee, and of which kind?", f"{budget}: {budget.sentence()}."),
-        ("How was it chosen?", None),
-        ("Who is the unit of privacy?", f"One {unit.name}; {limits}."),
-        ("Between which data sets does it hold?", f"Those that differ by {_CHANGES[schema.neighbours]} {unit.name}."),
-        ("Whom must people trust?",
-         "Whoever runs discreet: rows are read where it runs, and noise is added there (the central model)."),
-        ("Are bounds and labels fixed without looking at the data?",
-         "Each has a source." if not unsourced else f"No source is given for: {', '.join(unsourced)}."),
-        ("Do all releases about the same people count in one budget?",
-         f"In the ledger {ledger}, which adds up every spend and refuses what does not fit."),
-        ("What bias do bounds and missing values bring?",
-         "Numbers beyond their bounds are moved to the nearer one, and rows without a usable value are dropped, as the "
-         "assumptions say. How many is not known unless `dropped_rows` or `usable_values` is asked."),
-        ("Is the noise safe from floating-point attacks?",
-         "Noise is exact, on a public step, from the system's generator; `discreet audit` attacks it."),
-        ("What can be seen from outside?",
-         "After the payment one error stands for all, whatever a row holds. How long a query takes is not hidden: "
-         "nobody who is not trusted may time it."),
-        ("Where does data lie at rest?",
-         "The source is not changed. What does not fit in memory is spilled to a folder that this user alone can read, "
-         "and removed. The ledger holds releases and no rows."),
-        ("Was the plan itself attacked?", "`discreet attack` tries; the report of a run says what it found."),
-        ("Is the unit the right one: can one person have several?", None),
-        ("Is everybody in the data there lawfully, and with what they were told?", None),
-        ("Who else holds data about the same people, and what did they release?", None),
-        ("Who can read the data and the ledger before they are released?", None),
-        ("Is the expected error small enough for the use, also for small groups?", None),
-    ]  # fmt: skip
 
 
 def _privacy(schema: Schema, ledger: ReportedLedger, unit: str) -> dict[str, Any]:

@@ -23,11 +23,6 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = [
-    "BoundedStatistic", "Domain", "PublicSizeRelease", "OneColumn", "PublicSizeStatistic", "bounds_of_columns",
-    "clipped", "fractions", "root_interval", "whole_bounds",
-]  # fmt: skip
-
 Method: TypeAlias = "NoiseAware | inference.DoubleSanitization"
 
 Domain = tuple[Any, Any]

@@ -32,8 +32,6 @@ from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
 from discreet.results.plan import Plan, affordable
 
-__all__ = ["GroupsQuestion", "ReleasedGroups"]
-
 FORMAT = 2
 _SHOWN = 12
 _RULES: dict[str, tuple[type[GroupSelection], ...]] = {

@@ -24,8 +24,6 @@ from discreet.questions.question import MeasuredQuestion, Measurement, column_na
 from discreet.questions.tables.table import table_measurement
 from discreet.results.release import Release
 
-__all__ = ["Count", "CountQuestion", "flags", "labelled"]
-
 
 def labelled(data: Any) -> NDArray[Any]:
     """A column of labels as an array; refuses rows of unlike length."""

@@ -20,10 +20,6 @@ from discreet.inference.moments import GammaVariance, NormalCovariance, largest_
 from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, bounds_of_columns, whole_bounds
 from discreet.questions.variance import gamma_variance, largest_squares, largest_variance
 
-__all__ = [
-    "Covariance", "PooledCovariance", "PooledVariance", "cross_products", "normal_covariance", "same_length",
-]  # fmt: skip
-
 
 def same_length(columns: list[Indices]) -> int:
     """The common number of rows."""

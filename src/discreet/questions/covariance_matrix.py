@@ -52,12 +52,6 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = [
-    "CorrelationMatrix", "CovarianceMatrix", "CovarianceMatrixQuestion", "CovarianceMoments", "CovariancesRelease",
-    "MeansAndCovariances", "correlation_range",
-]  # fmt: skip
-
-
 # ---- Covariance moments: means, covariances and correlations of several columns, from their Bernstein moments.
 
 

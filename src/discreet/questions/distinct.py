@@ -20,8 +20,6 @@ from discreet.questions import form
 from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names, first_of
 from discreet.results.release import Release, Statistic
 
-__all__ = ["DistinctLabels", "DistinctQuestion"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DistinctLabels(Statistic):

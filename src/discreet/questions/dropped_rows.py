@@ -27,8 +27,6 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = ["DroppedRows", "DroppedRowsQuestion", "DroppedRowsRelease"]
-
 _MOST_COUNTED = 1000
 """Rows of one unit that are counted by default at most."""
 

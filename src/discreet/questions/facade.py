@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from discreet.plans.planner import Planner
     from discreet.session import Groups, Session
 
-__all__ = ["Asked", "Questions", "asked"]
 
 P = ParamSpec("P")
 A = TypeVar("A")

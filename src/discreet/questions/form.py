@@ -6,12 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "BINS", "COLUMN", "COLUMNS", "COLUMN_OR_NUMBER", "EDGES", "FLAG", "LABEL", "LEVEL", "METHOD", "MODELS", "NUMBER",
-    "PAIR", "POSITIONS", "PROBABILITIES", "SHARE", "SHARES", "TABLES", "TEXT", "WEIGHTS", "WHOLE", "Form",
-    "Forms",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Form:

@@ -20,12 +20,6 @@ from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic, statistic_from_dict
 from discreet.results.wording import BOTH_INTERVALS, reading_line
 
-__all__ = [
-    "OTHER", "Bins", "LabelAxis", "column_values", "in_order", "public_bins", "Grouped", "GroupedIntervals",
-    "GroupedRelease",
-]  # fmt: skip
-
-
 # ---- Table axes: the public categories, or the public bins, along which rows are counted.
 
 

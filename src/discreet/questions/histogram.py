@@ -18,8 +18,6 @@ from discreet.questions.grouped import Bins, public_bins
 from discreet.questions.question import DeclaredColumns, Histograms, MeasuredQuestion, Measurement, first_of
 from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
 
-__all__ = ["HistogramQuestion"]
-
 
 @dataclass(frozen=True)
 class HistogramQuestion(MeasuredQuestion[TableRelease]):

@@ -28,8 +28,6 @@ from discreet.questions.moments import (
 from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
 from discreet.questions.variance import LEAST_SHARE, largest_variance
 
-__all__ = ["Mean", "MeanQuestion", "MeanReading"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mean(OneColumn, PublicSizeStatistic):

@@ -26,8 +26,6 @@ from discreet.results.display import Facts
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = ["Mode", "ModeQuestion", "ModeRelease", "typical_loss"]
-
 _DRAWS = 400
 
 

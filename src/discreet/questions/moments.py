@@ -38,13 +38,6 @@ from discreet.results.frames import Reading
 from discreet.results.plan import groups_of, sampling_error
 from discreet.results.release import Release, Statistic
 
-__all__ = [
-    "MOST_PARTS", "BernsteinMoments", "MomentsRelease", "check_weighted", "least_noise", "moments_forecast",
-    "moments_measurement", "part_weights", "rows_per_unit", "together", "weighed_sensitivity",
-    "weighting_notes",
-]  # fmt: skip
-
-
 # ---- Part weights: what parts are multiplied by before Gaussian noise is added, so that inner ones have less of it
 #
 # Laplace noise is as large as the parts of a row are together, and they add up to one wherever the row lies. Gaussian

@@ -30,8 +30,6 @@ from discreet.results.release import Release, release
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
-__all__ = ["ClassMoments", "GaussianNaiveBayes", "centred_sum", "mean_within"]
-
 
 # ---- Class moments: rows, sums and squares of every class, released at once with the least noise
 #

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from discreet.core.sensitivity import Exact
     from discreet.mechanisms.mechanism import Law
 
-__all__ = ["BehindOmission", "SampledProfile", "behind"]
-
 
 # ---- The whole privacy curve of a mechanism on a Poisson sample
 

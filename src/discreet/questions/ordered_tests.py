@@ -36,8 +36,6 @@ from discreet.questions.tables.tests import TableTest
 from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, Plan
 
-__all__ = ["KolmogorovSmirnovQuestion", "RankCorrelationQuestion", "RankTestQuestion"]
-
 
 @dataclass(frozen=True)
 class _BinnedTable(MeasuredQuestion[TableRelease]):

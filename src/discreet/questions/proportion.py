@@ -31,11 +31,6 @@ from discreet.questions.question import DeclaredColumns, Expected, Forecast, Mea
 from discreet.results.display import Interval
 from discreet.results.release import Release
 
-__all__ = [
-    "Proportion", "ProportionQuestion", "ProportionReading",
-    "ProportionVector", "ProportionVectorRelease",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class Proportion(PublicSizeStatistic):

@@ -45,12 +45,6 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = [
-    "MOST_POINTS", "MedianQuestion", "QuantileQuestion", "QuantileRelease", "Quantiles", "noise_miss", "sampled_shares",
-    "stacked", "typical_ranks",
-]  # fmt: skip
-
-
 # ---- Sampled shares: how far the shares of a random sample are from those of the population it is from
 #
 # P(X ≤ k) ≤ Φ(−√(2n·H((k + 1)/n, q))) for a binomial number X of n rows below its mean, with H the relative entropy

@@ -33,12 +33,6 @@ from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
 from discreet.results.release import Release, Statistic, claim_of_one_draw, drawn
 
-__all__ = [
-    "DEFAULT_ROWS", "Expected", "Forecast", "Histograms", "MeasuredQuestion", "Measurement", "Question", "KINDS",
-    "UNSAID", "DeclaredColumns", "column_names", "common_step", "enough", "first_of", "guarantee_of",
-]  # fmt: skip
-
-
 # ---- Forecast: what a plan says of an error, and for which data, before any data is read
 
 

@@ -36,8 +36,6 @@ from discreet.results.ledger import Ledger, Spend, accounting_of
 from discreet.results.plan import DETECTED, Plan, affordable
 from discreet.results.release import Release, Statistic
 
-__all__ = ["RunningTotal", "RunningTotalQuestion", "RunningTotalRelease"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunningTotal(Statistic):

@@ -46,8 +46,6 @@ from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, Plan
 from discreet.results.release import Release, Statistic
 
-__all__ = ["PairedBalance", "SignedRankQuestion", "SignedRankRelease"]
-
 _ONE_ROW = Contribution(total=1)
 _MOST_STEPS = 2**60
 """Numbers and differences of so many steps, and sums of two of them, fit 64 bits."""

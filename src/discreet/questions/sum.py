@@ -24,8 +24,6 @@ from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measu
 from discreet.results.display import Facts, Result
 from discreet.results.release import Release
 
-__all__ = ["AverageComparison", "NoisyAverage", "Sum", "SumQuestion"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(OneColumn):

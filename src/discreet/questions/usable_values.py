@@ -24,8 +24,6 @@ from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = ["UNUSABLE", "Usable", "UsableValuesQuestion", "UsableValuesRelease"]
-
 UNUSABLE = 0.1
 """A column of which surely less than this share can be used is all but unusable."""
 

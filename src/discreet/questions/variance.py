@@ -26,12 +26,6 @@ from discreet.questions.moments import (
 )
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
 
-__all__ = [
-    "LEAST_SHARE", "StandardDeviation", "StandardDeviationQuestion", "Variance", "VarianceQuestion", "gamma_variance",
-    "largest_squares", "largest_variance",
-]  # fmt: skip
-
-
 LEAST_SHARE = 1e-6
 
 

@@ -14,9 +14,6 @@ from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
 from discreet.results.wording import BOTH_INTERVALS, guarantee_words, reading_line
 
-__all__ = ["Readable", "entry_facts", "name_of", "pair_name", "protection_published"]
-
-
 _ENTRIES = 15
 """Entries of a matrix that are printed."""
 

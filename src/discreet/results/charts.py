@@ -14,11 +14,6 @@ from discreet.results.wording import SHARES, measure_words
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = [
-    "PALETTE", "environment", "rendered", "chart", "drawing", "drawing_library", "interval_chart", "offline",
-    "plot_readings", "svg",
-]  # fmt: skip
-
 
 # ---- Page style: what all pages share. No script, nothing fetched; for phones, screens at night and paper.
 

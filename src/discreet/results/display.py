@@ -17,9 +17,6 @@ import numpy as np
 
 from discreet.core.noise.sampler import Floats
 
-__all__ = ["Facts", "as_html", "as_text", "expected", "held", "number", "printable", "Result", "Interval"]
-
-
 Facts = Sequence[tuple[str, str]]
 
 _SHOWN_ELEMENTS = 6

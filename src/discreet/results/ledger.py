@@ -53,12 +53,6 @@ from discreet.core.numbers import greatest
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.results.display import Facts, Result
 
-__all__ = [
-    "Preview", "Spend", "Statement", "Verification", "Terms", "accounting_name", "accounting_of", "check_window",
-    "ApprovedLedger", "Ledger",
-]  # fmt: skip
-
-
 # ---- Records: what a ledger hands out, as frozen data. `discreet.publish.ledger_statement` renders it for readers.
 
 

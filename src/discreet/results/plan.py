@@ -22,13 +22,6 @@ from discreet.results.display import Facts, expected, number
 from discreet.results.frames import Row, Tidy
 from discreet.results.ledger import Ledger
 
-__all__ = [
-    "DETECTED", "EXPECTED_ROWS", "Plan", "affordable", "plan", "COUNTS", "SPREAD", "averaged_bounds",
-    "expected_proportion", "groups_of", "rows_of", "sampling_error", "shares_of", "budget_warnings", "privacy_is_free",
-    "release_warnings",
-]  # fmt: skip
-
-
 DETECTED = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
 """Multiple of the standard error that a 5 % test detects with 80 % power."""
 EXPECTED_ROWS = "give expected_rows to see the error for your number of rows"

@@ -24,9 +24,6 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
 
-__all__ = ["Statistic", "statistic_from_dict", "Release", "claim_of_one_draw", "drawn", "release"]
-
-
 # ---- Statistic: what is measured. A public description that holds no data.
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, inf, isfinite, log10
 from typing import Any
 
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
+from discreet.core.schema import Schema
 from discreet.results.display import number
-
-__all__ = [
-    "BOTH_INTERVALS", "SHARES", "WHOLE", "attacker_words", "guarantee_words", "measure_words", "mechanism_words",
-    "moment", "pvalue_equation", "pvalue_words", "reading_line", "reading_words", "verdict",
-]  # fmt: skip
-
 
 _LARGE = 1e4
 """Half widths from here on are shown to three digits, and numbers no finer than that."""
@@ -197,3 +192,49 @@ def verdict(test: Mapping[str, Any]) -> str:
     if test["test"] == "unrelated ranks":  # its method says how strongly, and in which direction
         shown = f"{shown}; {test['method']}"
     return f"There is {evidence} that {found} ({shown}). The test of {test['test']} accounts for the noise."
+
+
+# ---- Questions that a reviewer asks
+
+
+_CHANGES = {Neighbours.ADD_REMOVE: "adding or removing one", Neighbours.REPLACE_ONE: "replacing the data of one"}
+
+
+def checklist(schema: Schema, budget: Guarantee, unsourced: Sequence[str], ledger: str) -> list[tuple[str, str | None]]:
+    """Questions after NIST SP 800-226, from the guarantee at the top of its pyramid to the collection at its base.
+
+    Each has an answer from what discreet knows; None where only a person can answer.
+    """
+    unit = schema.unit
+    limits = "every row is a unit" if unit.column is None else f"rows are bounded for each {unit.name}"
+    if schema.made_from is not None:
+        limits = f"each {unit.name} counts once, with features of all its rows"
+    return [
+        ("How strong is the guarantee, and of which kind?", f"{budget}: {budget.sentence()}."),
+        ("How was it chosen?", None),
+        ("Who is the unit of privacy?", f"One {unit.name}; {limits}."),
+        ("Between which data sets does it hold?", f"Those that differ by {_CHANGES[schema.neighbours]} {unit.name}."),
+        ("Whom must people trust?",
+         "Whoever runs discreet: rows are read where it runs, and noise is added there (the central model)."),
+        ("Are bounds and labels fixed without looking at the data?",
+         "Each has a source." if not unsourced else f"No source is given for: {', '.join(unsourced)}."),
+        ("Do all releases about the same people count in one budget?",
+         f"In the ledger {ledger}, which adds up every spend and refuses what does not fit."),
+        ("What bias do bounds and missing values bring?",
+         "Numbers beyond their bounds are moved to the nearer one, and rows without a usable value are dropped, as the "
+         "assumptions say. How many is not known unless `dropped_rows` or `usable_values` is asked."),
+        ("Is the noise safe from floating-point attacks?",
+         "Noise is exact, on a public step, from the system's generator; `discreet audit` attacks it."),
+        ("What can be seen from outside?",
+         "After the payment one error stands for all, whatever a row holds. How long a query takes is not hidden: "
+         "nobody who is not trusted may time it."),
+        ("Where does data lie at rest?",
+         "The source is not changed. What does not fit in memory is spilled to a folder that this user alone can read, "
+         "and removed. The ledger holds releases and no rows."),
+        ("Was the plan itself attacked?", "`discreet attack` tries; the report of a run says what it found."),
+        ("Is the unit the right one: can one person have several?", None),
+        ("Is everybody in the data there lawfully, and with what they were told?", None),
+        ("Who else holds data about the same people, and what did they release?", None),
+        ("Who can read the data and the ledger before they are released?", None),
+        ("Is the expected error small enough for the use, also for small groups?", None),
+    ]  # fmt: skip

@@ -43,9 +43,6 @@ from discreet.core.ledger.balance import (
 from discreet.core.ledger.journal import Entry, FileJournal, Journal, MemoryJournal, canonical, forked
 from discreet.core.ledger.postgres_journal import PostgresJournal
 
-__all__ = ["address_of", "journal_at", "second", "Account", "Decision", "Reservation", "alone"]
-
-
 # ---- Store: where a ledger's entries are kept.
 
 

@@ -38,14 +38,6 @@ from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
 from discreet.core.numbers import decimal, down, greatest, least, up
 from discreet.core.protection import Neighbours, Unit
 
-__all__ = [
-    "CURRENCIES", "Accounting", "Amount", "added", "amount_of", "covers", "less", "peak", "Approvals", "digest_of",
-    "key_of", "signed_text", "Guarantees", "fingerprint", "identified", "now", "scope", "text", "written", "Balance",
-    "Consent", "Costs", "FORMAT", "ParallelSpending", "Partition", "WINDOWS", "texts", "window_of", "EVERY",
-    "restored", "state_of",
-]  # fmt: skip
-
-
 # ---- Accounting: how guarantees add up against a budget, in exact fractions.
 #
 # Each way of accounting is a *privacy filter*: the releases, their number and their parameters may be chosen

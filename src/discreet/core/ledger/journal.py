@@ -32,11 +32,6 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = [
-    "ROOT", "Entry", "FileJournal", "Journal", "MemoryJournal", "canonical", "chained", "digest_of_body", "forked",
-    "sealed", "without_secret",
-]  # fmt: skip
-
 
 ROOT = "0" * 64
 """The hash before the first entry."""

@@ -20,7 +20,6 @@ from discreet.core.ledger.journal import Entry, Journal, forked
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PostgresJournal"]
 
 _REFUSAL = "BEGIN RAISE EXCEPTION 'entries are never changed'; END"
 _SCHEMA = (

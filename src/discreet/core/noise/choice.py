@@ -21,9 +21,6 @@ from discreet.core.noise.sampler import LOG_BUDGET, SYSTEM_ENTROPY, Entropy, Fam
 from discreet.core.numbers import ball, precisely
 from discreet.core.requirements import positive_integer, rational
 
-__all__ = ["choose", "exact_events", "noisy_argmax", "photo_finish"]
-
-
 # ---- Race: which candidate's score plus noise is largest, decided exactly
 #
 # The noisy scores are never rounded. Doubles with error bounds decide all but the closest finishes; those take more

@@ -17,12 +17,6 @@ from typing import Any
 
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError, WrongType
 
-__all__ = [
-    "remove_directory", "spill_directory", "SEALED", "batches", "connection_of", "drop", "embedded", "fetched",
-    "guarded", "kind_of", "load_ibis", "materialised", "require_able", "require_declared", "spark",
-]  # fmt: skip
-
-
 # ---- Spilling: a private directory for what the embedded engine cannot hold in memory.
 #
 # A process that is killed cannot clean up, so each one removes what dead ones left behind. A directory is alive while

@@ -19,11 +19,6 @@ from discreet.core.schema import Feature, Schema
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = [
-    "LIMB", "TOO_MANY", "civil", "clipped", "date_count", "days_of", "exact_sum", "forbidden_label", "grid_step",
-    "identifier", "label_code", "number_of", "quotient", "stripped", "usable", "features_of",
-]  # fmt: skip
-
 
 # ---- Calendar: dates as whole numbers on an engine
 #

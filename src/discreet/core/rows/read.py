@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
     import pyarrow as pa
 
-__all__ = [
-    "Dialect", "MOST_NUMBERED", "check_csv", "copy_csv", "numbered", "read_names", "FRAMES", "LARGEST_WHOLE_FLOAT",
-    "canonical_text", "converted", "distinct_names", "frame_names", "held", "Dataset", "file_rows",
-    "parquet_types", "require_columns", "uploaded", "viewed",
-]  # fmt: skip
-
 
 # ---- Dialect: how a file of text is written. Declared by its owner, never guessed from its content.
 

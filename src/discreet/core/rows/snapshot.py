@@ -36,8 +36,6 @@ from discreet.core.schema import Bands, Schema
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = ["Attach", "MARK", "Snapshot", "UNIT", "as_number", "check_types", "computed", "stored", "take"]
-
 
 # ---- Computed: a formula as an expression over the encoded columns of one row
 #

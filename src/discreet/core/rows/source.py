@@ -40,11 +40,6 @@ from discreet.core.schema import Dates, Schema
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-__all__ = [
-    "Source", "column_types", "connection_at", "open_declared", "open_source", "source_of", "without_password",
-    "source_columns", "source_tables", "source_identity",
-]  # fmt: skip
-
 
 _SUFFIXES = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".parquet")
 _TEXTS = tuple(one for one in _SUFFIXES if one != ".parquet")

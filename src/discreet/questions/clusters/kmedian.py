@@ -21,8 +21,6 @@ from discreet.mechanisms.choices.selection import ExponentialMechanism
 from discreet.questions.clusters.model import ClusterModel
 from discreet.results.display import Facts, Result
 
-__all__ = ["KMedian", "KMedianPlan"]
-
 Array = NDArray[np.float64]
 _CELLS = 2**30
 """Distances are whole numbers of 2⁻³⁰ of the diameter, so that costs are exact sums."""

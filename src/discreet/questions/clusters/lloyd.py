@@ -25,9 +25,6 @@ from discreet.questions.clusters.model import ClusterModel
 from discreet.results.display import Facts, Result
 from discreet.results.ledger import accounting_of
 
-__all__ = ["Box", "DPLloyd", "LloydPlan", "spread_centres"]
-
-
 # ---- Spread: initial centres that are far from each other and from the edges, and read no data
 
 

@@ -23,7 +23,6 @@ from discreet.results.wording import guarantee_words
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
-__all__ = ["ClusterModel"]
 
 FORMAT = 1
 

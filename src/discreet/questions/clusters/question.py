@@ -17,8 +17,6 @@ from discreet.questions.question import DeclaredColumns, Question, column_names
 from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 
-__all__ = ["ClustersQuestion"]
-
 
 @dataclass(frozen=True)
 class ClustersQuestion(Question[DPLloyd | KMedian]):

@@ -40,8 +40,6 @@ from discreet.results.frames import Reading
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
-__all__ = ["MeanComparison", "ComparisonTerms", "compare_means", "compare_totals"]
-
 
 # ---- The result of comparing two arms: estimate, interval, p-value, lift and where the uncertainty comes from
 

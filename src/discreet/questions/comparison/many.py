@@ -47,8 +47,6 @@ from discreet.results.wording import pvalue_equation, reading_line, reading_word
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
-__all__ = ["ArmComparisons", "compare_arm_totals", "compare_arms", "ArmsQuestion"]
-
 
 # ---- compare_arms: any number of arms, all pairs or all against the control, at the price of one.
 

@@ -31,13 +31,6 @@ from discreet.mechanisms.mechanism import AdditiveNoise, Mechanism
 from discreet.questions.bounded import fractions, whole_bounds
 from discreet.results.release import Statistic
 
-__all__ = [
-    "Arms", "arms_from_columns", "CURVATURE_WEIGHT", "MeanDifference", "WinsorizedMoments", "arm_moments",
-    "size_is_public", "Best", "Direct", "Finding", "NoisyVector", "Method", "PartitionLikelihood", "Setting",
-    "Spending", "check_censor", "fitted",
-]  # fmt: skip
-
-
 # ---- Arms: the private totals of an experiment, per arm and per partition, as whole numbers on the outcome's grid.
 
 
@@ -789,6 +782,7 @@ def _unit_variance(spending: Spending, setting: Setting) -> float:
 
 
 def normed(statistic: MeanDifference, spending: Spending, arms: int) -> MeanDifference:
+    """The statistic for these arms, with the norm of the noise that is spent on it."""
     return replace(statistic, norm=spending.norm, arms=arms)
 
 

@@ -25,11 +25,6 @@ from discreet.mechanisms.choices.selection import ExponentialMechanism
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions.comparison.methods import Arms, Direct, Finding, Method, Setting, Spending, placed, within
 
-__all__ = [
-    "Censored", "Ordered", "Original", "PaperMethod", "Sanitizer", "TwoStatistics", "simulated_quantiles",
-]  # fmt: skip
-
-
 # ---- Sanitizing one statistic of partition values at a time, as liu2023 does: exactly and singly, or simulated in bulk
 #
 # Partition values come sorted, one row per experiment; results have one column per sanitization.

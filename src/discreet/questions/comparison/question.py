@@ -57,12 +57,6 @@ from discreet.results.display import Result, number
 from discreet.results.ledger import Ledger
 from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 
-__all__ = [
-    "ComparisonPlan", "aware_detection", "direct_detection", "plan_comparison", "plan_methods", "suggested_partitions",
-    "ComparisonQuestion", "OutcomesOfArms", "arms_by_column", "arms_on_engine",
-]  # fmt: skip
-
-
 # ---- Planning a comparison: error, smallest detectable effect and number of partitions, before any data is read.
 
 

@@ -23,14 +23,6 @@ from discreet.inference.noise import NoiseSum, excess_kurtosis, largest_variance
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.results.display import Interval
 
-__all__ = [
-    "FineCounts", "ColumnCells", "UnitRows", "array_of", "fine_counts", "plain_values", "sizes_between",
-    "unit_rows", "unit_sizes", "CellCounts", "ColumnProfile", "ProfiledNumber", "FIRST", "FoundBounds", "Located",
-    "QUARTILES", "UNIT_SIZES", "between", "even_edges", "kurtosis_of", "located", "narrowed", "octave_quarters",
-    "percent", "tidy_bounds",
-]  # fmt: skip
-
-
 # ---- Unit rows: one row of each unit, read once by whoever counts its values.
 #
 # The embedded engine brings values here in batches. Plain texts are read here; the engine types the others, each once.

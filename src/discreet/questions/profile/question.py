@@ -53,12 +53,6 @@ from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger, accounting_of
 from discreet.results.plan import Plan, affordable
 
-__all__ = [
-    "ProfileRelease", "Stage", "UnitSizes", "counted_units", "ProfileQuestion", "check_proportion",
-    "undeclared",
-]  # fmt: skip
-
-
 # ---- Profile release: the noisy counts of a profile, and the codebook that follows from them.
 
 

@@ -30,10 +30,6 @@ from discreet.results.wording import BOTH_INTERVALS, pvalue_equation, reading_li
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Coefficient", "CoefficientsQuestion", "Design", "LinearEstimate", "RegressionRelease",
-]  # fmt: skip
-
 
 Array = NDArray[np.float64]
 CONSTANT = "const"

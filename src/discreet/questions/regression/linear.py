@@ -48,11 +48,6 @@ from discreet.questions.regression.moments import (
 )
 from discreet.results.ledger import Ledger
 
-__all__ = [
-    "RegressionQuestion", "SHARE", "exact_squares", "squares_step",
-]  # fmt: skip
-
-
 # ---- Squares after a fit: what the intervals of a regression on many columns need, measured in a second step
 #
 # The coefficients are public once the first step is. So each row's (w·z)² and e², over the largest values that the

@@ -27,11 +27,6 @@ from discreet.questions.regression.fit import CoefficientsQuestion, Design, Expe
 from discreet.questions.regression.moments import RegressionMoments
 from discreet.questions.tables.table import table_measurement
 
-__all__ = [
-    "LogisticMoments", "LogisticQuestion",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 _MOST_NUMBERS = 4
 

@@ -61,12 +61,6 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-__all__ = [
-    "Margins", "MarginsRelease", "Weights", "all_margins", "distinct_columns",
-    "hierarchy", "impossible_labels", "place_of", "positions", "TablesQuestion",
-]  # fmt: skip
-
-
 Array = NDArray[np.float64]
 
 

@@ -24,11 +24,6 @@ from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Row, Tidy, tid
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "MOST_PRESENTED", "Combination", "MarginTable", "MeasuredMargins", "Place", "SyntheticEstimate", "SyntheticRows",
-    "maximum_entropy", "nearest_table", "unrelated", "whole_pairs", "whole_table",
-]  # fmt: skip
-
 
 # ---- Presented tables: whole, non-negative and consistent values near noisy margins
 #

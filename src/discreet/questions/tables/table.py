@@ -41,11 +41,6 @@ from discreet.results.release import Release, Statistic
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
-__all__ = [
-    "CellEstimates", "ContingencyTable", "TableQuestion", "TableRelease", "margin", "proportions", "table_measurement",
-    "TableChoice", "best_table_mechanism",
-]  # fmt: skip
-
 
 # ---- Cell estimates: the cells and margins of a released table, with their intervals
 

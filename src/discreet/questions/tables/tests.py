@@ -41,11 +41,6 @@ from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
 from discreet.results.plan import Plan
 
-__all__ = [
-    "GoodnessOfFitQuestion", "HomogeneityQuestion", "IndependenceQuestion", "TableTest", "TestedRelease",
-    "require_independent_rows",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class TestedRelease(Readable):
