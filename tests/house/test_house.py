@@ -114,7 +114,8 @@ def traced(ask: Callable[[], object]) -> tuple[dict[str, int], int]:
         return local
 
     def called(frame: FrameType, event: str, argument: object) -> object:
-        return local if frame.f_code.co_filename.startswith(str(SOURCE)) else None
+        name = frame.f_code.co_filename  # templates are compiled, too, and are no code of ours
+        return local if name.startswith(str(SOURCE)) and name.endswith(".py") else None
 
     before = sys.gettrace()
     with no_collection():
@@ -213,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 52_900,
+    "code lines": 52_750,
     "classes": 524,
     "class names with several meanings": 0,
     "entries at the top": 16,
@@ -229,7 +230,7 @@ MOST = {
     "regression: lines": 1_388,
     "regression: calls from room to room": 176,
     "run: files": 60,
-    "run: lines": 4_085,
+    "run: lines": 4_091,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

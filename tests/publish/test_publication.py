@@ -1,6 +1,7 @@
 """What readers are shown: tables with totals in place, findings as sentences, the methods note and its workbook."""
 
 import io
+import re
 import sys
 from itertools import combinations, product
 
@@ -18,6 +19,7 @@ from discreet.core.errors import PlanFileError
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms import Laplace
 from discreet.plans.job import Job
+from discreet.plans.plan_file import PlanFile
 from discreet.publish.export import as_workbook, export, read_facts
 from discreet.publish.report import findings, grids, methods_markdown, methods_page
 from discreet.results.frames import reliability
@@ -273,3 +275,55 @@ def test_a_ledger_is_shown_with_names_and_words(facts, capsys):
 
 def test_the_package_is_a_command():
     assert output([sys.executable, "-m", "discreet", "--version"]).strip() == discreet.__version__
+
+
+NAMED = """
+title = "Households"
+[source]
+path = "rows.csv"
+[budget]
+epsilon = 20.0
+[schema.columns.PUMA]
+categories = ["n", "s"]
+[schema.columns.SEX]
+categories = ["f", "m"]
+[schema.columns.PINCP]
+low = 0
+high = 100
+[variables]
+PUMA = "area"
+SEX = "sex"
+PINCP = "yearly income"
+[[release]]
+ask = "table"
+columns = ["PUMA", "SEX"]
+[[release]]
+ask = "tables"
+tables = [["PUMA"], ["PUMA", "SEX"]]
+[[release]]
+ask = "mean"
+column = "PINCP"
+by = "SEX"
+[[release]]
+ask = "regression"
+column = "PINCP"
+on = ["SEX"]
+[[release]]
+ask = "usable_values"
+"""
+
+
+def test_columns_are_called_as_readers_know_them_everywhere(tmp_path):
+    (tmp_path / "rows.csv").write_text("PUMA,SEX,PINCP\n" + "n,f,10\ns,m,30\nn,m,50\n" * 90)
+    (tmp_path / "plan.toml").write_text(NAMED)
+    out = Job(PlanFile.read(tmp_path / "plan.toml")).run().results.parent
+    book = openpyxl.load_workbook(out / "results.xlsx")
+    cells = " ".join(str(cell) for sheet in book for row in sheet.values for cell in row)
+    report, note = ((out / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
+    for text in (report.split('id="plan"')[0], note.split("## The plan")[0], cells, " ".join(book.sheetnames)):
+        assert not re.search("PUMA|SEX|PINCP", text), re.findall(".{40}(?:PUMA|SEX|PINCP).{40}", text)
+    assert "Mean yearly income by sex" in report
+    assert "Number of rows by area and sex" in report
+    written = (out / "results.csv").read_text(encoding="utf-8")
+    assert not re.search("PUMA|SEX|PINCP", written)
+    assert {"area", "sex"} <= set(written.splitlines()[0].split(","))

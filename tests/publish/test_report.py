@@ -30,7 +30,7 @@ from discreet import (
 from discreet.plans.profile import plan_profile, run_profile
 from discreet.plans.skeleton import skeleton
 from discreet.publish.pages import ddi_codebook
-from discreet.publish.report import ReportedRelease, as_markdown, as_page, report_facts
+from discreet.publish.report import ReportedRelease, as_markdown, as_page, charted, report_facts
 from discreet.questions.count import CountQuestion
 from discreet.questions.dropped_rows import DroppedRowsQuestion
 from discreet.questions.mean import MeanQuestion
@@ -39,7 +39,6 @@ from discreet.questions.quantile import QuantileQuestion
 from discreet.questions.regression.linear import RegressionQuestion
 from discreet.questions.tables.table import TableQuestion
 from discreet.questions.tables.tests import GoodnessOfFitQuestion
-from discreet.results.charts import chart
 from discreet.results.display import printable
 from discreet.results.wording import reading_words
 from tests.processes import output
@@ -328,9 +327,13 @@ def test_charts_are_saved_and_shown_without_scripts_or_a_network(tmp_path):
 
 
 def test_charts_are_data(facts):
-    drawn = chart(facts["releases"][2]).to_dict()
-    assert len(drawn["layer"]) == 3
-    assert chart(facts["releases"][0]) is None
+    drawn = charted(facts["releases"][2])
+    (panel,) = drawn["panels"]
+    assert [row["label"] for row in panel["rows"]] == ["A", EVIL]
+    for row in panel["rows"]:  # both intervals are inside, the wider around the other
+        assert 0 <= row["population"][0] <= row["noise"][0] <= row["at"] <= row["noise"][1] <= row["population"][1]
+        assert row["population"][1] <= 100
+    assert charted(facts["releases"][0]) is None
 
 
 def test_readings_of_public_sizes():

@@ -456,6 +456,7 @@ class _Reader:
         self.path, self.text, self.data = path, text, data
         self.lines = dict(lines_of(text))
         self.period: str | None = None
+        self.variables: Mapping[str, str] = {}
 
     def error(self, where: str, message: str) -> PlanFileError:
         parts = where.split(".")
@@ -478,7 +479,7 @@ class _Reader:
         budget = self._guarantee("budget", self._table("budget"))
         sources, schema = self._sources(), self._schema()
         terms, output = self._terms(), self._texts("output", ("directory",))
-        variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
+        self.variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
         here, source = self.path.parent, self._source()
         wanted = period or self.data.get("period")
         self.period = None if wanted is None else self._period(wanted)
@@ -492,7 +493,7 @@ class _Reader:
             dataset=terms.dataset,
             budget=budget,
             schema=schema,
-            variables=variables,
+            variables=self.variables,
             questions=self._all_questions(budget, schema),
             output=here / output.get("directory", f"{self.path.stem}-report"),
             terms=terms,
@@ -715,9 +716,8 @@ class _Reader:
             except (DiscreetError, TypeError) as failure:
                 line = line_of(settings, lines, failure)
                 raise PlanFileError(f"{self.path}:{line}: release {name!r}: {failure}") from failure
-            yield PlannedQuestion(
-                name=name, title=str(entry.get("title", name)), question=question, settings=settings, lines=lines
-            )
+            title = str(entry.get("title") or question.heading_words(self.variables))
+            yield PlannedQuestion(name=name, title=title, question=question, settings=settings, lines=lines)
 
     def _arguments(self, where: str, entry: Mapping[str, Any], allowed: Mapping[str, bool]) -> dict[str, Any]:
         arguments = {key: entry[key] for key in allowed if key in entry}

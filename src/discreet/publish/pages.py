@@ -15,75 +15,11 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-_TEMPLATE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Review of {{ title }}</title>
-<style>
-:root { color-scheme: light dark; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --page: #fff; --warn: #9a3b00; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --soft: #a9b0b8; --line: #3a4048; --page: #15181c;
- --warn: #ffb27a; } }
-* { box-sizing: border-box; }
-body { margin: 0; font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page); }
-main { max-width: 54rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 .3rem; }
-.soft { color: var(--soft); overflow-wrap: anywhere; } .warn { color: var(--warn); font-weight: 600; }
-table { border-collapse: collapse; width: 100%; overflow-wrap: anywhere; } .wide { overflow-x: auto; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
-th { color: var(--soft); font-weight: 600; }
-@media (max-width: 40rem) { thead { display: none; } tr { display: block; padding: .4rem 0; }
- tr { border-bottom: 1px solid var(--line); } td { display: block; border: 0; padding: .1rem 0; }
- td[data-of]::before { content: attr(data-of) ": "; color: var(--soft); } }
-@media print { main { max-width: none; padding: 0; } table { break-inside: avoid; } }
-</style>
-</head>
-<body>
-<main>
-<h1>Review of {{ title }}</h1>
-<p class="soft">Plan {{ digest }}<br>Approvals: {{ approvals }}.</p>
-<h2>Who is protected</h2>
-<ul>{% for line in protected %}<li>{{ line }}</li>{% endfor %}</ul>
-<h2>What is taken as public</h2>
-<div class="wide"><table>
-<thead><tr><th scope="col">fact</th><th scope="col">what the plan says</th><th scope="col">source</th></tr></thead>
-<tbody>{% for fact in public %}<tr><td><b>{{ fact.name }}</b></td><td>{{ fact.fact }}</td>
-<td data-of="source"{% if not fact.source %} class="warn"{% endif %}>{{ fact.source or "no source given" }}</td></tr>
-{% endfor %}</tbody>
-</table></div>
-<h2>What will be released</h2>
-<div class="wide"><table>
-<thead><tr><th scope="col">release</th><th scope="col">what it tells</th><th scope="col">how exact</th>
-<th scope="col">cost</th></tr></thead>
-<tbody>{% for one in releases %}<tr><td><b>{{ one.title }}</b></td><td>{{ one.tells }}</td>
-<td data-of="how exact">{{ one.exact }}</td><td data-of="cost">{{ one.cost }}</td></tr>{% endfor %}</tbody>
-</table></div>
-<p>Together: {{ cost }}. The ledger has {{ left }} left.</p>
-<h2>What an attacker could still learn</h2>
-<ul>{% for line in attacker %}<li>{{ line }}</li>{% endfor %}</ul>
-<h2>What changed</h2>
-{% if changes is none %}<p>No earlier version was approved.</p>
-{% elif changes %}<ul>{% for line in changes %}<li>{{ line }}</li>{% endfor %}</ul>
-{% else %}<p>Nothing, since the version that was approved last.</p>{% endif %}
-<h2>Checklist</h2>
-<p class="soft">After NIST SP 800-226. What only a person can answer is left open.</p>
-<div class="wide"><table>
-<tbody>{% for question, answer in checklist %}<tr><td>{{ question }}</td>
-<td>{{ answer | coded if answer else "☐" }}</td></tr>{% endfor %}</tbody>
-</table></div>
-</main>
-</body>
-</html>
-"""
-
-
 def review_page(facts: Mapping[str, Any]) -> str:
     """The review as one self-contained HTML file, everything escaped."""
     pages = environment()
     pages.filters["coded"] = coded
-    return pages.from_string(_TEMPLATE).render(**facts)
+    return pages.get_template("review.html").render(**facts)
 
 
 def coded(text: str) -> Markup:

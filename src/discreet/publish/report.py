@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
+from math import ceil, floor, isfinite, log10, prod
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import discreet
-from discreet.core.errors import MissingExtra
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bands, Bounds, Column, Dates, PrivateLabels, Schema
-from discreet.results.charts import rendered, svg
+from discreet.results.charts import drawn_readings, environment
 from discreet.results.display import printable
 from discreet.results.frames import Reading, by_measure, reliability
 from discreet.results.wording import (
+    SHARES,
+    WHOLE,
     attacker_words,
     checklist,
     guarantee_words,
@@ -274,145 +276,125 @@ def _range(column: str, readings: Sequence[ReadingFacts]) -> str:
 # ---- Report page: facts as one self-contained HTML file that reads like a publication.
 
 
-_TEMPLATE = """
-{% macro marked(reading) %}{{ words(reading)[0] }}{% set flag = reliability(reading) %}{% if flag %}<sup
- title="{{ flag }}">{{ "u" if flag == "unreliable" else "c" }}</sup>{% endif %}{% endmacro %}
-{% macro list(release, readings) %}
-{% set labels = label_columns(readings) %}
-<thead><tr>{% for name in labels %}<th scope="col" class="label">{{ variables.get(name, name) }}</th>{% endfor %}
-<th scope="col">estimate</th>
-{% if has(readings, "noise") %}<th scope="col" class="noise">noise interval</th>{% endif %}
-{% if has(readings, "population") %}<th scope="col" class="both">population interval</th>{% endif %}
-{% if has(readings, "pvalue") %}<th scope="col">p-value</th>{% endif %}</tr></thead>
-<tbody>{% for reading in readings %}{% set _, noise, both = words(reading) %}
-<tr>{% for name in labels %}<th scope="row" class="label">{{ label_words(place_of(reading).get(name), name) }}</th>{%
-endfor %}
-<td>{{ marked(reading) }}</td>
-{% if has(readings, "noise") %}<td>{{ noise }}</td>{% endif %}
-{% if has(readings, "population") %}<td>{{ both }}</td>{% endif %}
-{% if has(readings, "pvalue") %}<td>{{ pvalue_words(reading.pvalue) }}</td>{% endif %}</tr>{% endfor %}
-</tbody>
-{% endmacro %}
-{% macro titled(words) %}
-<p class="caption" aria-hidden="true">{{ words[:1] | upper }}{{ words[1:] }}</p>
-<div class="wide"><table><caption>{{ words[:1] | upper }}{{ words[1:] }}</caption>{{ caller() }}</table></div>
-{% endmacro %}
-{% macro grid(table, kind) %}
-<thead><tr>{% for _ in table.down %}<td></td>{% endfor %}<th scope="colgroup" colspan="{{ table.heads | length }}"
- style="text-align:center">{{ variables.get(table.across, table.across) }}</th></tr>
-<tr>{% for name in table.down %}<th scope="col" class="label">{{ variables.get(name, name) }}</th>{% endfor %}
-{% for head in table.heads %}<th scope="col"{% if head is none %} class="total"{% endif %}>{{
-label_words(head, table.across) }}</th>{% endfor %}</tr></thead>
-<tbody>{% for side, cells in table.lines %}{% set before = () if loop.first else table.lines[loop.index0 - 1][0] %}
-<tr{% if none in side %} class="total"{% endif %}>{% for label in side %}<th scope="row" class="label{{
-" again" if before[:loop.index] == side[:loop.index] }}">{{ label_words(label, table.down[loop.index0]) }}</th>
-{% endfor %}
-{% for cell in cells %}<td{% if table.heads[loop.index0] is none %} class="total"{% endif %}>{% if cell %}{{
-marked(cell) }}{% if cell[kind] %}<small>{{ words(cell)[1 if kind == "noise" else 2] }}</small>{% endif
-%}{% endif %}</td>{% endfor %}</tr>{% endfor %}
-</tbody>
-{% endmacro %}
-<h1>{{ title }}</h1>
-<p class="soft">Made with discreet {{ version }}, {{ moment(created) }}.</p>
-<p>All numbers are protected by differential privacy, {{ privacy.budget.symbols }}: {{ privacy.budget.words }}.
-<a href="#privacy">What that means</a>, and <a href="#assumed">what was assumed</a>.</p>
-{% if kept %}<p>{{ kept }}</p>{% endif %}
-<nav class="card" aria-labelledby="short">
-<h2 id="short">Main findings</h2>
-<ul>{% for release in releases %}
-<li><a href="#r{{ loop.index }}">{{ release.title }}</a>: {{ found[loop.index0] | join(" ") }}{% if release.counted %}
- <span class="soft">Counted: {{ release.counted }}.</span>{% endif %}</li>
-{% endfor %}</ul>
-</nav>
-<p>Every number carries noise that protects people; its distribution is known. Intervals hold with 95 % confidence, each
-by itself unless a finding says that several hold at once. The <span class="noise">noise interval</span> covers the
-value in this data, as counted. The <span class="both">population interval</span> adds sampling error: it covers the
-value in the population that the data is a random sample of.</p>
-{% for release in releases %}
-<section aria-labelledby="r{{ loop.index }}">
-<h2 id="r{{ loop.index }}">{{ release.title }}</h2>
-<p class="soft">{{ release.meaning }}</p>
-{% if release.test %}<p><strong>{{ verdict(release.test) }}</strong></p>{% endif %}
-{% if charts[loop.index0] %}<figure role="img" aria-label="Chart: {{ release.title }}">{{ charts[loop.index0] }}
-<figcaption>Dot: estimate.{% if has(release.readings, "noise") %} Thick blue bar: noise interval.{% endif %}
-{% if has(release.readings, "population") %} Thin amber bar: population interval.{% endif %}</figcaption></figure>
-{% endif %}
-{% for measure, readings in by_measure(release.readings).items() %}
-{% set named = measure_words(release, measure) %}
-{% set tables = grids(readings + (release.margins if measure == "count" else [])) %}
-{% set kind = "population" if has(readings, "population") else "noise" %}
-{% for table in tables %}
-{% call titled(named ~ " by " ~ table.name ~ (", with 95 % " ~ kind ~ " intervals" if has(readings, kind) else "")) %}
-{{ grid(table, kind) }}{% endcall %}
-{% endfor %}
-{% if tables and has(readings, "population") and has(readings, "noise") %}
-<details><summary>Both intervals of every number</summary>
-{% call titled(named ~ ", with 95 % intervals") %}{{ list(release, readings) }}{% endcall %}
-</details>
-{% elif not tables %}
-{% set known = has(readings, "noise") or has(readings, "population") %}
-{% call titled(named ~ (", with 95 % intervals" if known else "")) %}{{ list(release, readings) }}{% endcall %}
-{% endif %}
-{% endfor %}
-{% if flagged(release) %}<p class="small soft"><sup>c</sup> Use with caution: the standard error is more than 16.5 % of
-the number. <sup>u</sup> Unreliable: more than 33.3 %.</p>{% endif %}
-<dl class="small">
-{% if release.counted %}<dt>Counted</dt><dd>{{ release.counted }}</dd>{% endif %}
-<dt>Guarantee</dt><dd>{{ release.guarantee.symbols if release.guarantee else "none" }}</dd>
-<dt>Mechanism</dt><dd>{{ mechanism(release) }}</dd>
-<dt>Release</dt><dd><code>{{ release.release_id[:12] }}</code>, {{ moment(release.created) }}</dd>
-</dl>
-</section>
-{% endfor %}
-<section class="card" aria-labelledby="privacy">
-<h2 id="privacy">What is protected</h2>
-<p>{{ privacy.protects }}</p>
-<dl>
-<dt>Budget</dt><dd>{{ privacy.budget.symbols }}: {{ privacy.budget.words }}</dd>
-<dt>Spent</dt><dd>{{ privacy.spent.symbols }}</dd>
-<dt>Left</dt><dd>{{ privacy.remaining.symbols }}</dd>
-<dt>Ledger head</dt><dd><code>{{ privacy.head }}</code></dd>
-</dl>
-<div class="bar" role="img" aria-label="{{ share }} percent of the budget is spent">
-<span style="width:{{ share }}%"></span></div>
-<p class="soft">{{ share }} % of the budget is spent.</p>
-</section>
-<section aria-labelledby="assumed"><h2 id="assumed">What was assumed</h2>
-<ul>{% for said in assumptions %}<li>{{ said }}</li>{% endfor %}</ul></section>
-<section aria-labelledby="plan"><h2 id="plan">The plan</h2>
-<pre tabindex="0" aria-label="The plan file">{{ plan }}</pre></section>
-"""
+_MOST_LABELS = 40
+_TICKS = 4
+
+
+def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The chart of what a release measures first, as places in per cent; None where there is nothing to compare.
+
+    Numbers by several columns are small charts on one scale. An unreliable number whose interval leaves the scale of
+    the others is too uncertain to be drawn.
+
+    Examples
+    --------
+    >>> told = [{"labels": {"arm": arm}, "label": arm, "measure": "mean", "estimate": mean, "standard_error": 0.1,
+    ...          "noise": {"low": mean - 0.2, "high": mean + 0.2}, "population": None}
+    ...         for arm, mean in (("A", 2), ("B", 3))]
+    >>> drawn = charted({"subject": "spend", "readings": told})
+    >>> drawn["unit"], [text for _, text, _ in drawn["ticks"]], drawn["panels"][0]["rows"][1]["noise"]
+    ('mean spend', ['1.5', '2.0', '2.5', '3.0', '3.5'], (65.0, 85.0))
+    """
+    readings = drawn_readings(next(iter(by_measure(release["readings"]).values()), []))
+    known = any(one[kind] for one in readings for kind in _KINDS)  # no dot without an interval
+    if not known or not 1 < len(readings) <= _MOST_LABELS or any(isinstance(one["estimate"], str) for one in readings):
+        return None
+    measure = readings[0]["measure"]
+    bars = measure in WHOLE
+    ends = [end for one in _reliable(readings) or readings for end in _reach(one)] + [0.0] * bars
+    low, high, step = _axis(min(ends), max(ends), whole=bars)
+
+    def at(value: float) -> float:
+        return round(100 * (min(max(value, low), high) - low) / (high - low), 1)
+
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for one in readings:
+        *of, last = [label_words(label, name) for name, label in place_of(one).items()] or [one["label"]]
+        panels.setdefault(", ".join(of), []).append(_row(one, last, (low, high), at, bars))
+    ticks = [low + step * place for place in range(round((high - low) / step) + 1)]
+    return {
+        "panels": [{"name": name, "rows": rows} for name, rows in panels.items()],
+        "ticks": [
+            (at(tick), _tick(tick, step, measure), "start" if tick == low else "end" if tick == ticks[-1] else "middle")
+            for tick in ticks
+        ],
+        "zero": at(0.0) if low <= 0 <= high else None,
+        "cut": low > 0,
+        "unit": measure_words(release, measure),
+    }
+
+
+def _reach(reading: ReadingFacts) -> list[float]:
+    """The number and the ends of its intervals, as far as they are numbers."""
+    known = [reading[kind][end] for kind in _KINDS if reading[kind] for end in ("low", "high")]
+    return [float(one) for one in (reading["estimate"], *known) if isfinite(one)]
+
+
+def _row(
+    reading: ReadingFacts, label: str, axis: tuple[float, float], at: Callable[[float], float], bars: bool
+) -> dict[str, Any]:
+    estimate, noise, both = reading_words(reading)
+    reach = _reach(reading)
+    zero = at(0.0)
+    return {
+        "label": label,
+        "value": estimate,
+        "interval": both if reading["population"] else noise if reading["noise"] else "",
+        "unsure": reliability(reading) == "unreliable" and (min(reach) < axis[0] or max(reach) > axis[1]),
+        "bar": (min(zero, at(reading["estimate"])), round(abs(at(reading["estimate"]) - zero), 1)) if bars else None,
+        "at": at(reading["estimate"]),
+        **{kind: reading[kind] and (at(reading[kind]["low"]), at(reading[kind]["high"])) for kind in _KINDS},
+    }
+
+
+def _axis(low: float, high: float, *, whole: bool) -> tuple[float, float, float]:
+    """Ends and step of an axis that holds both numbers: round ones, about four steps apart."""
+    width = (high - low or abs(high) or 1.0) / _TICKS
+    unit = 10.0 ** floor(log10(width))
+    step = next(unit * times for times in (1, 2, 2.5, 5, 10) if unit * times >= width * 0.999)
+    step = max(1.0, round(step)) if whole else step
+    return floor(low / step + 1e-9) * step, max(ceil(high / step - 1e-9), floor(low / step) + 1) * step, step
+
+
+def _tick(value: float, step: float, measure: str) -> str:
+    times, mark = (100, "\N{NO-BREAK SPACE}%") if measure in SHARES else (1, "")
+    digits = next((digits for digits in range(12) if abs(round(times * step, digits) - times * step) < step / 1e3), 12)
+    return f"{times * value:,.{digits}f}{mark}".replace("-", "−")
 
 
 def as_page(facts: Mapping[str, Any]) -> str:
     """The report as HTML."""
-    try:
-        from markupsafe import Markup
-    except ImportError as missing:
-        raise MissingExtra(missing.name or "markupsafe", "report") from None
-    drawn = [svg(release) for release in facts["releases"]]
-    return rendered(
-        _TEMPLATE,
-        **facts,
-        # The chart library writes escaped SVG without scripts; it is the only text that is not escaped again.
-        charts=[None if one is None else Markup(one) for one in drawn],
-        found=[findings(release) for release in facts["releases"]],
-        share=_share(facts["privacy"]),
-        words=reading_words,
-        moment=moment,
-        mechanism=mechanism_words,
-        measure_words=measure_words,
-        place_of=place_of,
-        verdict=verdict,
-        pvalue_words=pvalue_words,
-        by_measure=by_measure,
-        grids=grids,
-        label_columns=label_columns,
-        label_words=label_words,
-        reliability=reliability,
-        flagged=lambda release: any(reliability(reading) for reading in release["readings"]),
-        has=lambda readings, kind: any(reading.get(kind) is not None for reading in readings),
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            **facts,
+            **table_words(),
+            charts=[charted(release) for release in facts["releases"]],
+            found=[findings(release) for release in facts["releases"]],
+            share=_share(facts["privacy"]),
+            moment=moment,
+            mechanism=mechanism_words,
+            verdict=verdict,
+        )
     )
+
+
+def table_words() -> dict[str, Any]:
+    """The functions with which templates write the numbers of a release."""
+    return {
+        "words": reading_words,
+        "measure_words": measure_words,
+        "place_of": place_of,
+        "pvalue_words": pvalue_words,
+        "by_measure": by_measure,
+        "grids": grids,
+        "label_columns": label_columns,
+        "label_words": label_words,
+        "reliability": reliability,
+        "flagged": lambda release: any(reliability(reading) for reading in release["readings"]),
+        "has": lambda readings, kind: any(reading.get(kind) is not None for reading in readings),
+    }
 
 
 def _share(privacy: Mapping[str, Any]) -> int:
@@ -504,6 +486,7 @@ def report_facts(
     sources
         Where the plan says that each public fact is known from.
     """
+    variables = _told_apart(variables, schema)
     released = [_released(entry, variables) for entry in sorted(entries, key=lambda entry: not entry.question.leads)]
     return {
         "discreet": "report",
@@ -512,7 +495,7 @@ def report_facts(
         "created": max((str(one["created"]) for one in released), default=""),  # of the newest answer, not of the print
         "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
         "kept": _kept(schema, entries),
-        "assumptions": _assumptions(schema, _weighted(entries), sources),
+        "assumptions": _assumptions(schema, _weighted(entries), sources, variables),
         "checklist": checklist(
             schema, ledger.budget, [name for name in schema.of_rows.columns if name not in sources], "of this report"
         ),
@@ -539,10 +522,17 @@ def _weighted(entries: Sequence[ReportedRelease]) -> bool:
     return any(getattr(entry.question, "all_rows", False) for entry in entries)
 
 
-def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str]) -> list[str]:
+def _told_apart(variables: Mapping[str, str], schema: Schema) -> dict[str, str]:
+    """Words for columns, except where two columns would be called the same."""
+    shown = [variables.get(name, name) for name in schema.of_rows.columns]
+    return {name: words for name, words in variables.items() if shown.count(words) < 2}
+
+
+def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
     unit = schema.unit
+    released = [name for name, source in sources.items() if source.startswith(RELEASED)]
     said = [
-        _public_facts([name for name, source in sources.items() if source.startswith(RELEASED)]),
+        _public_facts([variables.get(name, name) for name in released]),
         "Releases of other data about the same people are not counted here.",
     ]
     if unit.column is None:
@@ -573,7 +563,7 @@ def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str]) -> 
     rows = schema.of_rows
     if rows.where is not None:
         said.append(f"Only rows for which this is true take part: {rows.where.text}.")
-    said += [f"{name}: {_column(column)}." for name, column in rows.columns.items()]
+    said += [f"{variables.get(name, name)}: {_column(column)}." for name, column in rows.columns.items()]
     said += [
         f"{name}: {feature.words(unit.name)}, {_column(rows.per_unit().columns[name])}."
         for name, feature in rows.features.items()
@@ -656,6 +646,34 @@ def _readings(question: AskedQuestion, answer: Any) -> list[Reading]:
     return [*answer.readings(question.columns_read()), *smaller]
 
 
+_OF_COLUMNS = ("table", "term", "column")
+"""Labels that are names of columns themselves: a table's, a coefficient's, and that of a column's facts."""
+
+
+def _named(reading: dict[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """A number whose columns are called as readers know them, wherever it is shown."""
+    if not variables:
+        return reading
+    labels = {
+        variables.get(name, name): _worded(label, variables) if name in _OF_COLUMNS else label
+        for name, label in reading["labels"].items()
+    }
+    of_a_column = any(reading["labels"].get(name) == reading["label"] for name in _OF_COLUMNS)
+    label = _worded(reading["label"], variables) if of_a_column else reading["label"]
+    return {**reading, "labels": labels, "label": label}
+
+
+def _worded(text: str, variables: Mapping[str, str]) -> str:
+    """Text about columns, such as ``sex[m]`` or ``area × sex``, with the words for them."""
+    known = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda one: variables[one[0]], text) if known else text
+
+
+def _verdict(test: Mapping[str, Any] | None, variables: Mapping[str, str]) -> Mapping[str, Any] | None:
+    said = test and test.get("said")
+    return {**test, "said": [_worded(one, variables) for one in said]} if test and said else test
+
+
 def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str, Any]:
     question, answer = entry.question, entry.answer
     return {
@@ -666,9 +684,9 @@ def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str,
         "subject": question.subject_words(variables),
         "noun": question.noun_words(variables),
         "counted": question.counted_words(),
-        "readings": [reading.to_dict() for reading in _readings(question, answer)],
-        "margins": [reading.to_dict() for reading in answer.margin_readings()],
-        "test": answer.verdict(),
+        "readings": [_named(reading.to_dict(), variables) for reading in _readings(question, answer)],
+        "margins": [_named(reading.to_dict(), variables) for reading in answer.margin_readings()],
+        "test": _verdict(answer.verdict(), variables),
         **answer.published(),
     }
 
@@ -695,39 +713,39 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         *([] if facts["kept"] is None else [plain(facts["kept"]), ""]),
     ]
     for release in facts["releases"]:
-        lines += _release_lines(release, facts["variables"])
+        lines += _release_lines(release)
     lines += ["## What was assumed", "", *(f"- {plain(said)}" for said in facts["assumptions"]), ""]
     lines += ["## The plan", "", "```toml", printable(facts["plan"]).rstrip().replace("```", "'''"), "```", ""]
     return "\n".join(lines)
 
 
-def _release_lines(release: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
+def _release_lines(release: Mapping[str, Any]) -> list[str]:
     lines = [f"## {plain(release['title'])}", "", plain(release["meaning"]), ""]
     lines += [line for said in findings(release) for line in (plain(said), "")]
     for measure, readings in by_measure(release["readings"]).items():
         words = measure_words(release, measure)
         for grid in grids([*readings, *(release["margins"] if measure == "count" else [])]):
-            lines += [plain(f"{words} by {grid.name}:"), "", *table_lines(_crossed(grid, variables)), ""]
-        lines += [plain(f"{words}, with 95 % intervals:"), "", *table_lines(_listed(readings, variables)), ""]
+            lines += [plain(f"{words} by {grid.name}:"), "", *table_lines(_crossed(grid)), ""]
+        lines += [plain(f"{words}, with 95 % intervals:"), "", *table_lines(_listed(readings)), ""]
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
         lines += [f"Counted: {plain(release['counted'])}.", ""]
     return [*lines, f"{guarantee}; {plain(mechanism_words(release))}.", ""]
 
 
-def _crossed(grid: CrossTable, variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
+def _crossed(grid: CrossTable) -> Iterable[Sequence[str]]:
     """Header and lines of a table with labels on both sides."""
-    yield [*(variables.get(name, name) for name in grid.down), *(label_words(head, grid.across) for head in grid.heads)]
+    yield [*grid.down, *(label_words(head, grid.across) for head in grid.heads)]
     for side, cells in grid.lines:
         labels = [label_words(label, name) for name, label in zip(grid.down, side, strict=True)]
         yield [*labels, *("" if cell is None else reading_words(cell)[0] for cell in cells)]
 
 
-def _listed(readings: Sequence[Mapping[str, Any]], variables: Mapping[str, str]) -> Iterable[Sequence[str]]:
+def _listed(readings: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[str]]:
     """Header and lines of a list: one number per line."""
     names, tested = label_columns(readings), any(reading["pvalue"] is not None for reading in readings)
     heads = ["estimate", "noise interval", "population interval", *(["p-value"] if tested else []), "flag"]
-    yield [*(variables.get(name, name) for name in names), *heads]
+    yield [*names, *heads]
     for reading in readings:
         place = place_of(reading)
         labels = [label_words(place.get(name), name) for name in names]
@@ -888,22 +906,7 @@ def methods_markdown(facts: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-_NOTE = """
-<h1>Methods: {{ title }}</h1>
-<p class="soft">Ready to be pasted into a publication. Made with discreet {{ version }}.</p>
-{% for part in parts %}
-<section aria-labelledby="p{{ loop.index }}"><h2 id="p{{ loop.index }}">{{ part.title }}</h2>
-{% for said in part.paragraphs %}<p>{{ said }}</p>{% endfor %}
-{% if part.table %}<div class="wide"><table class="stack"><caption>{{ part.title }}</caption>
-<thead><tr>{% for head in part.table[0] %}<th scope="col" class="label">{{ head }}</th>{% endfor %}</tr></thead>
-<tbody>{% for row in part.table[1:] %}<tr>{% for text in row %}<td class="text">{{ text }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table></div>{% endif %}
-{% if part.points %}<ul>{% for said in part.points %}<li>{{ said }}</li>{% endfor %}</ul>{% endif %}
-</section>
-{% endfor %}
-"""
-
-
 def methods_page(facts: Mapping[str, Any]) -> str:
     """The note as a self-contained page."""
-    return rendered(_NOTE, title=facts["title"], version=facts["version"], parts=methods_parts(facts))
+    page = environment().get_template("methods.html")
+    return page.render(title=facts["title"], version=facts["version"], parts=methods_parts(facts))

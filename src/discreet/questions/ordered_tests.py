@@ -105,6 +105,7 @@ class RankTestQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do groups differ in the ranks of a number? For skewed numbers and outliers."
     ask: ClassVar[str] = "rank_test"
+    heading: ClassVar[str] = "Do ranks of {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN, "by": form.COLUMN, "edges": form.EDGES, "bins": form.WHOLE, "expected_rows": form.WHOLE,
@@ -189,6 +190,7 @@ class KolmogorovSmirnovQuestion(RankTestQuestion):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Is a number distributed alike in all groups, in whatever way it might differ?"
     ask: ClassVar[str] = "kolmogorov_smirnov"
+    heading: ClassVar[str] = "Is {subject} distributed alike by {by}?"
     meaning: ClassVar[str] = "Whether {subject} is distributed alike in all groups."
 
     def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
@@ -224,6 +226,7 @@ class RankCorrelationQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do two numbers rise and fall together, by their ranks?"
     ask: ClassVar[str] = "rank_correlation"
+    heading: ClassVar[str] = "Do {columns} go together?"
     meaning: ClassVar[str] = "Whether the ranks of the two columns go together."
     forms: ClassVar[form.Forms] = {
         "columns": form.COLUMNS,

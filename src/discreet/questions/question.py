@@ -180,8 +180,9 @@ class Question(ABC, Generic[A]):
     ----------
     ask
         What the question is called by a session and in a plan file.
-    meaning
-        What the answer says, for readers of a report; ``{subject}`` stands for the column that it is about.
+    heading, meaning
+        What was asked and what the answer says, for readers; ``{subject}`` stands for the column that it is about,
+        ``{noun}`` for what is counted, ``{columns}`` and ``{by}`` for the columns that take part and that divide.
     topic, answers
         Under which heading people find the question, and what it answers, in words; without words it is not offered.
     rehearsed
@@ -201,6 +202,7 @@ class Question(ABC, Generic[A]):
     """
 
     ask: ClassVar[str]
+    heading: ClassVar[str] = ""
     meaning: ClassVar[str]
     topic: ClassVar[str] = "More"
     answers: ClassVar[str] = ""
@@ -304,6 +306,16 @@ class Question(ABC, Generic[A]):
     def source_columns_read(self) -> tuple[str, ...]:
         """Columns of the source that the question reads as they are, whether anything is declared of them or not."""
         return ()
+
+    def heading_words(self, words: Mapping[str, str]) -> str:
+        """The heading of the answer: mean income by education; ``words`` rename columns."""
+        by, columns = (
+            " and ".join(words.get(one, one) for one in ([given] if isinstance(given, str) else given))
+            for given in (getattr(self, name, None) or () for name in ("by", "columns"))
+        )
+        told = {"subject": self.subject_words(words), "noun": self.noun_words(words), "by": by, "columns": columns}
+        divided = f" by {by}" if by and "{by}" not in self.heading else ""
+        return f"{self.heading.format(**told)}{divided}" or self.ask
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
         """The meaning of the answer, for readers of a report; ``words`` rename columns."""

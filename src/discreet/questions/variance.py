@@ -143,6 +143,7 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "How widely do values spread, squared?"
     ask: ClassVar[str] = "variance"
+    heading: ClassVar[str] = "Variance of {subject}"
     meaning: ClassVar[str] = "How far values of {subject} spread around their mean."
     of: ClassVar[Of] = "variance"
     forms: ClassVar[form.Forms] = {
@@ -214,6 +215,7 @@ class StandardDeviationQuestion(VarianceQuestion):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "How widely do values spread, in the unit of the column?"
     ask: ClassVar[str] = "std"
+    heading: ClassVar[str] = "Standard deviation of {subject}"
     of: ClassVar[Of] = "standard deviation"
 
     def _measured(self) -> Measurement:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from discreet.core.errors import InvalidParameter, MissingExtra
 from discreet.results.display import held, printable
 from discreet.results.frames import by_measure
-from discreet.results.wording import SHARES, measure_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -19,116 +18,44 @@ if TYPE_CHECKING:
 
 
 PALETTE = """
-:root { color-scheme: light; --ink: #16191d; --soft: #50565e; --line: #d4d8dd; --faint: #f3f4f6; --page: #fff;
- --blue: #0b5cad; --amber: #b4530a; }
-@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --ink: #e8eaed; --soft: #a9b0b8;
- --line: #3b4148; --faint: #20242a; --page: #14171a; --blue: #7db8ff; --amber: #f0a35e; } }
+:root { color-scheme: light; --page: #fff; --faint: #f4f6f8; --tint: #dbe7f5; --line: #d8dde3; --edge: #747d88;
+ --ink: #14181e; --soft: #525b66; --blue: #0b5cad; --amber: #a34e00; --flag: #a3195b; --bad: #b42318; --good: #17693a;
+ --on: #fff; --text: -apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Noto Sans", "Open Sans", Ubuntu, Cantarell,
+ "Liberation Sans", Arial, sans-serif; --mono: ui-monospace, "SF Mono", "Cascadia Mono", "Roboto Mono",
+ "Noto Sans Mono", "Liberation Mono", Menlo, Consolas, monospace; }
+@media screen and (prefers-color-scheme: dark) { :root { color-scheme: dark; --page: #12151a; --faint: #1b2027;
+ --tint: #203a5a; --line: #353c46; --edge: #89929e; --ink: #e9ebee; --soft: #b0b8c2; --blue: #7fb9ff; --amber: #f2a65a;
+ --flag: #ff8fc0; --bad: #ff9a92; --good: #7ed3a0; --on: #0d1720; } }
 """
-"""Colours by day and by night."""
-
-_FRAME = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{{ title }}</title>
-<style>
-{% include "palette" %}
-* { box-sizing: border-box; }
-body { margin: 0; font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page); }
-main { max-width: 54rem; margin: 0 auto; padding: 1.25rem 1rem 4rem; }
-h1, h2, h3 { overflow-wrap: anywhere; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; line-height: 1.3; }
-h3 { font-size: 1.05rem; margin: 1.4rem 0 .2rem; }
-a { color: var(--blue); }
-p, ul { margin: .5rem 0; overflow-wrap: anywhere; } li { margin: .25rem 0; }
-.soft { color: var(--soft); }
-.card { border: 1px solid var(--line); border-radius: .5rem; padding: .9rem 1.1rem; margin: 1rem 0; }
-.card > h2 { margin-top: 0; } .card > :last-child { margin-bottom: 0; }
-.bar { height: .7rem; background: var(--line); border-radius: .35rem; overflow: hidden; }
-.bar span { display: block; height: 100%; background: var(--blue); }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; margin: .6rem 0; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-.small { font-size: .9rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: .2rem 0 .6rem; min-width: min(100%, 20rem);
- font-variant-numeric: tabular-nums; }
-caption { position: absolute; clip-path: inset(50%); }
-.caption { color: var(--soft); margin: 1.1rem 0 .1rem; }
-th, td { text-align: right; padding: .3rem 1rem .3rem .4rem; white-space: nowrap; vertical-align: top; }
-thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
-tr { border-bottom: 1px solid var(--line); }
-th.label { text-align: left; white-space: normal; font-weight: 500; }
-td.text, td.text + td.text { text-align: left; white-space: normal; }
-th.again { color: transparent; }
-.total { background: var(--faint); }
-td small { display: block; color: var(--soft); font-size: .78rem; }
-figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
-figcaption { color: var(--soft); font-size: .9rem; }
-figure svg text { fill: var(--ink); } figure svg [stroke="#888"], figure svg [stroke="#ddd"] { stroke: var(--line); }
-figure svg [stroke="#0b5cad"] { stroke: var(--blue); } figure svg [stroke="#b4530a"] { stroke: var(--amber); }
-figure svg [fill="#111111"] { fill: var(--ink); }
-.hist { fill: var(--blue); }
-.noise { color: var(--blue); font-weight: 600; } .both { color: var(--amber); font-weight: 600; }
-pre { overflow-x: auto; background: var(--faint); padding: 1rem; border-radius: .5rem; font-size: .85rem; }
-details { margin: .6rem 0; } summary { cursor: pointer; color: var(--soft); }
-@media (max-width: 34rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
- th, td { padding: .3rem .55rem .3rem .2rem; font-size: .9rem; } h1 { font-size: 1.45rem; }
- ul { padding-left: 1.2rem; } .card { padding: .8rem; } thead th { white-space: normal; }
- .stack, .stack tbody, .stack tr, .stack th, .stack td { display: block; text-align: left; padding-right: 0; }
- .stack thead { position: absolute; clip-path: inset(50%); } .stack th { padding-top: .6rem; } }
-@media print { main { max-width: none; padding: 0; } body { font-size: 10pt; } a { color: inherit; }
- section.card, figure, tr, dl { break-inside: avoid; } thead, h2, h3, .caption { break-after: avoid; }
- pre { white-space: pre-wrap; }
- details::details-content { content-visibility: visible; block-size: auto; } .wide { overflow: visible; } }
-</style>
-</head>
-<body>
-<main>
-{% block main %}{% endblock %}
-</main>
-</body>
-</html>
-"""
+"""Type, and colours by day and by night."""
+PAGES = (Path(__file__).parent, Path(__file__).parents[1] / "publish" / "templates")
+"""Where the templates of pages are, and the style that the studio shares."""
 
 
 def rendered(template: str, **told: Any) -> str:
     """A page from the template of its main part; everything that came from outside is escaped."""
-    page = '{% extends "frame" %}{% block main %}' + template + "{% endblock %}"
-    return environment(frame=_FRAME, palette=PALETTE, page=page).get_template("page").render(**told)
+    page = '{% extends "page.html" %}{% block main %}' + template + "{% endblock %}"
+    return environment().from_string(page).render(**told)
 
 
-def environment(**templates: str) -> Environment:
+def environment() -> Environment:
     """Where templates are rendered: everything that came from outside is escaped, and holds nothing a page cannot."""
     try:
-        from jinja2 import DictLoader, Environment, StrictUndefined
+        from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined
     except ImportError as missing:
         raise MissingExtra(missing.name or "jinja2", "report") from None
+    loader = ChoiceLoader([DictLoader({"palette": PALETTE}), FileSystemLoader(PAGES)])
     return Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=DictLoader(templates), finalize=held
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=loader, finalize=held
     )
 
 
 # ---- Charts: readings with their intervals, drawn offline as SVG that needs no script.
 
 
-_NOISE, _BOTH, _DOT = "#0b5cad", "#b4530a", "#111111"
-_MOST_LABELS = 40
+_NOISE, _BOTH, _DOT = "#0b5cad", "#a34e00", "#14181e"
 _LABEL = 240  # pixels of a label; longer ones are cut
 _WIDTH = 300  # of the panel; with its labels a phone shows it as it is
-
-
-def chart(release: Mapping[str, Any]) -> Any:
-    """The Altair chart of what a release measures first; None where there is nothing to compare."""
-    readings = _drawn(next(iter(by_measure(release["readings"]).values()), []))
-    if not 1 < len(readings) <= _MOST_LABELS or isinstance(readings[0]["estimate"], str):
-        return None
-    words = measure_words(release, readings[0]["measure"])
-    shape = {"format": "~%"} if readings[0]["measure"] in SHARES else {}
-    drawn = interval_chart(release["title"], [{**one, "measure": words} for one in readings], **shape)
-    return drawn.properties(padding=4, background="transparent")
 
 
 def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
@@ -136,7 +63,7 @@ def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
     numbers = [reading for reading in readings if not isinstance(reading["estimate"], str)]
     if not numbers:
         raise InvalidParameter("plot", title, "has no number to draw", "Print the labels that were chosen.")
-    drawn = [interval_chart(title, _drawn(of_one_kind)) for of_one_kind in by_measure(numbers).values()]
+    drawn = [interval_chart(title, drawn_readings(of_one_kind)) for of_one_kind in by_measure(numbers).values()]
     if len(drawn) == 1:
         return drawn[0].properties(title=title)
     together = drawing_library().vconcat(*drawn).resolve_scale(x="independent")
@@ -239,7 +166,7 @@ def drawing_library() -> Any:
     return altair
 
 
-def _drawn(readings: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def drawn_readings(readings: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Coefficients without the constant, whose size would hide them; other readings as they are."""
     slopes = [one for one in readings if (one["measure"], one["label"]) != ("coefficient", "const")]
     return slopes if slopes else readings
@@ -255,9 +182,3 @@ def _row(reading: Mapping[str, Any]) -> dict[str, Any]:
         "wide_low": wide.get("low"),
         "wide_high": wide.get("high"),
     }
-
-
-def svg(release: Mapping[str, Any]) -> str | None:
-    """The chart of a release as SVG text for a page, or None."""
-    drawn = chart(release)
-    return None if drawn is None else drawing(drawn)

@@ -19,21 +19,8 @@ from discreet.plans.plan_file import PlanFile, PlannedQuestion, open_options
 from discreet.plans.profile import ProfilePlan, plan_profile, run_profile
 from discreet.plans.skeleton import gallery, needs_delta, suggested
 from discreet.publish.report import meaning_of
+from discreet.results import plan as planning
 from discreet.results.display import number, printable
-from discreet.results.plan import (
-    COUNTS,
-    SPREAD,
-    Plan,
-    averaged_bounds,
-    budget_warnings,
-    expected_proportion,
-    groups_of,
-    privacy_is_free,
-    release_warnings,
-    rows_of,
-    sampling_error,
-    shares_of,
-)
 from discreet.results.wording import attacker_words
 from discreet.studio.desk import Desk, Draft, FormData, form_of, from_script
 from discreet.studio.forms import (
@@ -109,7 +96,7 @@ def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuesti
         "left": str(job.remaining),
         "refusal": job.refusal,
         "odds": attacker_words(file.budget, unit, file.schema.neighbours),
-        "warnings": [*budget_warnings(file.budget), *job.warnings, *_unsourced(draft)],
+        "warnings": [*planning.budget_warnings(file.budget), *job.warnings, *_unsourced(draft)],
     }
 
 
@@ -134,10 +121,10 @@ def _part(guarantee: Guarantee, budget: Guarantee) -> float:
     return float(spent / whole) ** power if whole else 0.0
 
 
-def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, Any]:
+def _card(one: PlannedQuestion, planned: planning.Plan, rows: int | None) -> dict[str, Any]:
     error = planned.rows()[0]["error_95"]
-    chance = sampling_error(one.question, rows=rows)
-    free = privacy_is_free(one.question, planned)
+    chance = planning.sampling_error(one.question, rows=rows)
+    free = planning.privacy_is_free(one.question, planned)
     return {
         "title": one.title,
         "problem": None,
@@ -150,12 +137,12 @@ def _card(one: PlannedQuestion, planned: Plan, rows: int | None) -> dict[str, An
         "tells": meaning_of(one.question, {}),
         "sketch": _sketch(one.question, error, chance, rows),
         "notes": [note[:1].upper() + note[1:] for note in (*_data(planned), *planned.notes)],
-        "warnings": release_warnings(one.question, planned, rows),
+        "warnings": planning.release_warnings(one.question, planned, rows),
         "free": free,
     }
 
 
-def _data(planned: Plan) -> list[str]:
+def _data(planned: planning.Plan) -> list[str]:
     """For which data the error is, and how large it is for any data."""
     worst = "" if planned.worst_error is None else f"; at worst, for any data, {_short(planned.worst_error)}"
     return [f"the error is for {planned.scenario}{worst}"] if planned.scenario else []
@@ -188,24 +175,24 @@ def _sketch(question: Any, error: float | None, chance: float | None, rows: int 
 
 def _scale(question: Any, rows: int | None) -> tuple[float, float, float] | None:
     """Least, greatest and expected value of what a question reads."""
-    size, bounds = rows_of(question, rows), averaged_bounds(question)
+    size, bounds = planning.rows_of(question, rows), planning.averaged_bounds(question)
     if question.ask == "proportion":
-        return 0.0, 1.0, expected_proportion(question)
+        return 0.0, 1.0, planning.expected_proportion(question)
     if size is None:
         return None
-    if question.ask in COUNTS:
-        return 0.0, float(size), size / groups_of(question)
+    if question.ask in planning.COUNTS:
+        return 0.0, float(size), size / planning.groups_of(question)
     if question.ask == "quantile":
-        return 0.0, size / groups_of(question), shares_of(question)[0] * size / groups_of(question)
+        of_one = size / planning.groups_of(question)
+        return 0.0, of_one, planning.shares_of(question)[0] * of_one
     if bounds is None:
         return None
     width = bounds.high - bounds.low
     if question.ask == "mean":
         centre = bounds.low + width / 2 if question.expected_mean is None else question.expected_mean
         return bounds.low, bounds.high, centre
-    return {"variance": (0.0, width**2 / 4, (width / SPREAD) ** 2), "std": (0.0, width / 2, width / SPREAD)}.get(
-        question.ask
-    )
+    spread = width / planning.SPREAD
+    return {"variance": (0.0, width**2 / 4, spread**2), "std": (0.0, width / 2, spread)}.get(question.ask)
 
 
 # ---- Plan pages: declare public facts, add questions, and see what each would give and cost.

@@ -315,6 +315,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
 
     answers: ClassVar[str] = "Which of several groups differs from the first in its average?"
     ask: ClassVar[str] = "compare_arms"
+    heading: ClassVar[str] = "Does mean {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the means of the arms differ from that of the control, and by how much."
     _: KW_ONLY
     method: str | Method = "direct"

@@ -605,6 +605,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "How many rows have each combination of labels?"
     ask: ClassVar[str] = "table"
+    heading: ClassVar[str] = "Number of {noun} by {columns}"
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"
     forms: ClassVar[form.Forms] = {"columns": form.COLUMNS}

@@ -200,6 +200,7 @@ class GoodnessOfFitQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do labels occur in the proportions that you expect?"
     ask: ClassVar[str] = "goodness_of_fit"
+    heading: ClassVar[str] = "Is {subject} distributed as expected?"
     meaning: ClassVar[str] = "Whether the shares are those expected."
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
@@ -235,6 +236,7 @@ class HomogeneityQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Are labels distributed alike in all groups?"
     ask: ClassVar[str] = "homogeneity"
+    heading: ClassVar[str] = "Does {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the groups are alike."
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
@@ -263,6 +265,7 @@ class IndependenceQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Are two columns of labels related?"
     ask: ClassVar[str] = "independence"
+    heading: ClassVar[str] = "Are {columns} related?"
     meaning: ClassVar[str] = "Whether the two columns are independent."
     forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "expected_rows": form.WHOLE}
     columns: Sequence[str]
