@@ -29,7 +29,6 @@ from discreet.plans.planner import Planner, Rehearsing, Scenario, grouped
 from discreet.questions import MeasuredQuestion, Question
 from discreet.questions.facade import Questions
 from discreet.questions.grouped import GroupedRelease
-from discreet.questions.omitted import behind
 from discreet.questions.profile.question import ProfileQuestion, undeclared
 from discreet.questions.profile.released_first import (
     PrivateLimit,
@@ -192,6 +191,7 @@ class Session(Questions):
         """
         with self._use:
             own, given = self._own(question), question.name if name is None else name
+            question = question if self._step is None else question.changed(omit=self._step)
             return own._answer(question.of_source(self.source_names), None if given is None else text("name", given))
 
     def where(self, condition: str) -> Session:
@@ -221,22 +221,21 @@ class Session(Questions):
         return Groups(self, columns)
 
     def _answer(self, question: Question[A], request: str | None) -> A:
-        asked = question if self._step is None else behind(question, self._step)
         private = self._private or isinstance(getattr(question, "contribution", None), PrivateLimit)
         if private and ((first := released_first(question, self.schema)) or between_edges(question, self.schema)):
-            self._check_both(asked, request, first)
+            self._check_both(question, request, first)
             everybody = self._omitting(None)
             found = {name: everybody._declaring(one.schema).ask(one, first_request(one)) for name, one in first.items()}
             then = settled(question, self.schema, found)
             return then.noted(self._with(then).ask(then.question, request))
-        claim = asked.claim(self.ledger)
+        claim = question.claim(self.ledger)
         name = claim.request if request is None else request
-        if name is not None and (stored := recall(claim, asked.read, ledger=self.ledger, request=name)) is not None:
+        if name is not None and (stored := recall(claim, question.read, ledger=self.ledger, request=name)) is not None:
             return stored  # it needs no data
         others = self._check(question)
-        asked = asked.following(self.ledger, name)
+        asked = question.following(self.ledger, name)
         return pass_through(
-            claim, lambda allowance, passed: asked.draw(self._rows(*others), claim, allowance, passed),
+            claim, lambda allowance, passed: asked.draw(self._rows(asked, *others), claim, allowance, passed),
             write=asked.write, read=asked.read, ledger=self.ledger, request=name,
         )  # fmt: skip
 
@@ -245,7 +244,7 @@ class Session(Questions):
 
         Returns the columns that the question reads and the schema does not declare.
         """
-        omitted_by = () if self._step is None else self._step.columns or ()
+        omitted_by = () if question.omit is None else question.omit.columns or ()
         declared, others = self.schema.source_columns(question.columns_read()), question.source_columns_read()
         self._source.check(self.schema, [*declared, *others, *omitted_by])
         named = self.schema.of_rows.related
@@ -314,7 +313,7 @@ class Session(Questions):
         """
         if self._own(question) is not self:
             return self._own(question).exact(question)
-        return question.exact(self._rows(*self._check(question)))
+        return question.exact(self._rows(question, *self._check(question)))
 
     def _own(self, question: Question[Any]) -> Session:
         """The session that reads rows as the question declares them: this one, or one that declares nothing of columns.
@@ -365,17 +364,17 @@ class Session(Questions):
         """The source's rows, with the declared columns that it has and these ``others``."""
         return open_declared(self._source, self.schema, others)
 
-    def _rows(self, *others: str) -> Snapshot:
-        """The rows that questions are asked of, with ``others`` that are not declared; called inside the door.
+    def _rows(self, question: Question[Any], *others: str) -> Snapshot:
+        """The rows that a question is asked of, with ``others`` that are not declared; called inside the door.
 
         They are read once, or chosen afresh behind a step.
         """
-        if self._step is not None:
-            read = [*(self._step.columns or ()), *others]
+        if question.omit is not None:
+            read = [*(question.omit.columns or ()), *others]
             whole = self._dataset(read)
             known = {*self.schema.source_columns([*self.schema.columns]), *read}
             names = [name for name in whole.table.columns if name in known] or whole.table.columns[:1]
-            kept = open_source(self._step.apply(whole.fetch(whole.table.select(names))), **vars(whole.written))
+            kept = open_source(question.omit.apply(whole.fetch(whole.table.select(names))), **vars(whole.written))
             return take(kept, self.schema, salt=self.ledger.salt.hex())
         with self._use, self._lock:
             if others not in self._taken:

@@ -26,7 +26,7 @@ from discreet.mechanisms.omission.amplification import (
     poisson_sampling,
     sampling_without_replacement,
 )
-from discreet.questions.omitted import SampledProfile
+from discreet.mechanisms.omission.behind import SampledProfile
 
 epsilons = st.floats(0.01, 8.0)
 rates = st.floats(0.01, 1.0)

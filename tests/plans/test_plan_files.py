@@ -25,7 +25,7 @@ from discreet.mechanisms.composition import compose
 from discreet.plans.bundle import verify_bundle
 from discreet.plans.job import Job, refusal_of
 from discreet.plans.plan_file import PlanFile
-from discreet.plans.review import signer
+from discreet.plans.review import review, signer
 from discreet.plans.skeleton import skeleton
 from discreet.publish import files
 from discreet.publish.export import read_facts
@@ -625,4 +625,67 @@ def test_a_condition_of_one_release(tmp_path):
     assert Job(plan).run().drawn == 0
     plan.write_text(plan.read_text().replace("age >= 18", "aeg >= 18"))
     with pytest.raises(PlanFileError, match=r"plan\.toml:15: release 'adults'.*Did you mean 'age'"):
+        Job(plan).plan()
+
+
+OMITTING = """
+[[release]]
+name = "{name}"
+ask = "{ask}"
+omit = {omit}
+"""
+BY_ROW = PLAN[: PLAN.index("[schema.unit]")] + PLAN[PLAN.index("[schema.columns.arm]") : PLAN.index("[[release]]")]
+SAMPLED = "{ poisson = 0.25 }"
+SUPPRESSED = '{ outliers = [0.4, 0.5], column = "spend" }'
+
+
+def test_a_plan_omits_rows_says_so_and_stores_the_answer_for_that(plan):
+    """1,000 rows at rate 0.25: 250 kept, with standard deviation 14; suppression keeps between 500 and 600."""
+    text = BY_ROW.replace("epsilon = 2.0", "epsilon = 20.0")
+    text += OMITTING.format(name="sampled", ask="count", omit=SAMPLED)
+    text += OMITTING.format(name="left", ask="count", omit=SUPPRESSED)
+    plan.write_text(text)
+    job = Job(plan)
+    planned = dict(job.plan().releases)
+    assert planned["sampled"].mechanism == "behind_omission"
+    assert "keeps each row with probability 0.25" in " ".join(planned["sampled"].notes)
+    sampled, left = (one["tells"] for one in review(plan).releases)
+    assert "keeps each row with probability 0.25" in sampled
+    assert "probability 0.4 to 0.5, outliers in spend more often" in left
+    result = job.run()
+    values = {row["release"]: row["estimate"] for row in result.rows()}
+    assert abs(values["sampled"] - 250) < 90
+    assert 420 < values["left"] < 680
+    assert "keeps each row with probability 0.25" in result.markdown.read_text()
+    released = json.loads(result.results.read_text())["releases"]["sampled"]
+    assert released["guarantee"]["epsilon"] <= 10.0
+    assert Job(plan).run().drawn == 0
+    plan.write_text(text.replace("poisson = 0.25", "poisson = 0.5"))
+    assert [one.name for one in PlanFile.read(plan).questions if one.question.omit.to_dict().get("rate") == 0.5]
+    assert not Job(plan).finished()  # another rate is another question
+
+
+@pytest.mark.parametrize(
+    ("omit", "ask", "says"),
+    [
+        ("0.2", "count", "must be a step that drops rows"),
+        ("{ poisson = 0 }", "count", "must be positive"),
+        ("{ poisson = 0.5, seed = 1 }", "count", "must be a step that drops rows"),
+        ('{ outliers = [0.4, 0.5], column = "arm" }', "count", "number of the source"),
+        ('{ outliers = [0.5, 0.4], column = "spend" }', "count", "m"),
+        (SUPPRESSED, 'goodness_of_fit"\ncolumn = "arm"\nprobabilities = [0.5, 0.5]\ntitle = "fit', "not proved"),
+        (SAMPLED, 'clusters"\ncolumns = ["spend"]\nn_clusters = 2\ntitle = "two', "not proved"),
+    ],
+)
+def test_steps_that_are_not_proved_are_refused_with_their_line(plan, omit, ask, says):
+    plan.write_text(text := BY_ROW + OMITTING.format(name="kept", ask=ask, omit=omit))
+    line = next(number for number, one in enumerate(text.splitlines(), start=1) if one.startswith("omit"))
+    with pytest.raises(PlanFileError, match=re.escape(says)) as refusal:
+        Job(plan).plan()
+    assert str(refusal.value).startswith(f"{plan}:{line}:"), refusal.value
+
+
+def test_units_with_several_rows_are_not_sampled_by_rows(plan):
+    plan.write_text(PLAN.replace('ask = "count"', f'ask = "count"\nomit = {SAMPLED}'))
+    with pytest.raises(PlanFileError, match="protects no unit with several rows"):
         Job(plan).plan()

@@ -14,6 +14,7 @@ from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
 from discreet.core.requirements import one_of
 from discreet.core.schema import Contribution, Feature, PrivacyUnit, Related, Schema
+from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 
 # ---- Formula: a small language for conditions and derived values, such as ``age >= 18 and region != 'Islands'``.
@@ -195,6 +196,23 @@ class Formula(RowExpression):
 
     def __str__(self) -> str:
         return self.text
+
+
+def read_omission(table: Mapping[str, Any], schema: Schema) -> Omission:
+    """The step that a release writes as ``omit``; distances lie within the declared bounds of its column.
+
+    Examples
+    --------
+    >>> read_omission({"poisson": 0.2}, Schema(columns={}))
+    PoissonSample(rate=0.2)
+    """
+    if "poisson" in table:
+        return PoissonSample(table["poisson"])
+    column, (low, high) = table["column"], table["outliers"]
+    declared = schema.of_rows.column(column)
+    if isinstance(declared, Bounds) and not isinstance(declared, Dates | PrivateBounds) and declared.value is None:
+        return OutlierSuppression(low, high, AbsoluteDistance((declared.low, declared.high)), columns=(column,))
+    raise InvalidParameter("omit", column, "must be a number of the source, with bounds", "Name such a column.")
 
 
 def narrowed(schema: Schema, condition: str) -> Schema:

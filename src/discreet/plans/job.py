@@ -601,7 +601,7 @@ class Job:
         if self.file.scenario is None:
             return ()
         rehearsing = Rehearsing(self.file.schema, self.file.scenario, Session)
-        asked = [one for one in self.file.questions if one.question.rehearsed]
+        asked = [one for one in self.file.questions if one.question.rehearsed and one.question.omit is None]
         return tuple((one.name, rehearsing(one.question)) for one in asked)
 
     def finished(self) -> bool:
@@ -721,7 +721,8 @@ class Job:
         for question in waiting:
             try:
                 own = session if question.question.schema.made_from is None else session.per_unit()
-                own.require(*question.question.columns_read())
+                omit = question.question.omit
+                own.require(*question.question.columns_read(), *(() if omit is None else omit.columns or ()))
             except DiscreetError as failure:
                 raise self._located(question, failure) from failure
 

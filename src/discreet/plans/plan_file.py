@@ -29,7 +29,7 @@ from discreet.core.numbers import decimal, down
 from discreet.core.rows.read import Dialect
 from discreet.core.rows.source import source_identity
 from discreet.core.schema import Contribution, Schema
-from discreet.plans.declarations import narrowed, read_column, read_feature, schema_from_dict
+from discreet.plans.declarations import narrowed, read_column, read_feature, read_omission, schema_from_dict
 from discreet.plans.planner import Scenario
 from discreet.questions import Question, asked, form
 from discreet.questions.dropped_rows import DroppedRowsQuestion
@@ -343,7 +343,8 @@ _LARGEST = 16_000_000
 _LARGEST_SHARE = 1e9
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
 _LOOKS = {"usable_values": "Usable values", "dropped_rows": "What the limits leave out"}
-_COMMON = ("name", "title", "ask", "where", "per_unit", *LIMITS_OF_A_UNIT, "weight", "epsilon", "delta", "rho", "mu")
+_OF_ALL = {"title": form.TEXT, "where": form.TEXT, "per_unit": form.FLAG, "omit": form.OMIT}
+_COMMON = ("name", "ask", *_OF_ALL, *LIMITS_OF_A_UNIT, "weight", "epsilon", "delta", "rho", "mu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -684,10 +685,7 @@ class _Reader:
             ask, questions = entry.get("ask"), asked()
             if not isinstance(ask, str) or ask not in questions:
                 raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
-            allowed, forms = (
-                questions[ask].settings(),
-                {"title": form.TEXT, "where": form.TEXT, "per_unit": form.FLAG, **questions[ask].forms},
-            )
+            allowed, forms = questions[ask].settings(), {**_OF_ALL, **questions[ask].forms}
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():
                 if required and key not in entry:
@@ -706,7 +704,7 @@ class _Reader:
             if not isinstance(name, str) or name in names:
                 raise self.error(f"{where}.name", f"name = {name!r} must be text, and different for every release.")
             names.add(name)
-            settings = self._arguments(where, entry, allowed)
+            settings = self._arguments(where, entry, allowed, schema)
             lines = {key: self.lines.get(f"{where}.{key}" if key else where, 1) for key in ("", *entry)}
             make: Callable[..., Question[Any]] = questions[ask]  # each question has fields of its own
             try:
@@ -719,10 +717,17 @@ class _Reader:
             title = str(entry.get("title") or question.heading_words(self.variables))
             yield PlannedQuestion(name=name, title=title, question=question, settings=settings, lines=lines)
 
-    def _arguments(self, where: str, entry: Mapping[str, Any], allowed: Mapping[str, bool]) -> dict[str, Any]:
+    def _arguments(
+        self, where: str, entry: Mapping[str, Any], allowed: Mapping[str, bool], schema: Schema
+    ) -> dict[str, Any]:
         arguments = {key: entry[key] for key in allowed if key in entry}
         if "period" in allowed and self.period is not None:
             arguments.setdefault("period", self.period)
+        if "omit" in entry:
+            try:
+                arguments["omit"] = read_omission(entry["omit"], schema)
+            except DiscreetError as failure:
+                raise self.located(f"{where}.omit", failure) from None
         try:
             limits = {key: entry[key] for key in LIMITS_OF_A_UNIT if key in entry}
             if limits:

@@ -18,7 +18,6 @@ from discreet.core.schema import Bounds, Categories, Feature, Schema
 from discreet.mechanisms.omission.step import Omission
 from discreet.questions import MeasuredQuestion, Question, asked
 from discreet.questions.facade import Questions
-from discreet.questions.omitted import behind
 from discreet.results.display import Facts, Result, number
 from discreet.results.frames import Reading, by_measure
 from discreet.results.ledger import Ledger
@@ -47,7 +46,7 @@ class Planner(Questions):
     def ask(self, question: Question[Any]) -> Any:
         """The plan of a question: its error and cost."""
         question = grouped(question, self.groups_by) if self.groups_by else question
-        return (question if self.step is None else behind(question, self.step)).plan(self.ledger)
+        return (question if self.step is None else question.changed(omit=self.step)).plan(self.ledger)
 
     def __call__(self, question: Question[Any]) -> Any:
         """The plan of a question: its error and cost."""
@@ -444,6 +443,8 @@ class Rehearsing(Planner):
     def ask(self, question: Question[Any]) -> Any:
         """Rehearse a question."""
         question = question.changed(schema=_rehearsable(question.schema))
+        if question.omit is not None:
+            raise InvalidParameter("omit", question.omit, "is not rehearsed", "Rehearse the question without omit.")
         if not question.rehearsed:
             raise InvalidParameter("ask", question.ask, "is not rehearsed: its plan is exact", "Use session.plan.")
         rng = np.random.default_rng(self.seed)

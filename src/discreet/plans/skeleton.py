@@ -14,6 +14,7 @@ from typing import Any
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution
+from discreet.mechanisms.omission.step import Omission
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.questions import asked, form
 from discreet.questions.question import DeclaredColumns
@@ -331,8 +332,10 @@ def _parts(file: PlanFile) -> list[str]:
     )
     asked = [_question(file, one) for one in file.questions]
     names = sorted({word for word in _NAMES if any(f"{word}(" in text for text in (session, *asked))} | {"Session"})
+    steps = any(one.question.omit for one in file.questions)
+    step = "from discreet.mechanisms.omission.step import omission_from_dict\n" if steps else ""
     return [
-        f"from discreet import {', '.join(names)}\nfrom discreet.plans.declarations import schema_from_dict",
+        f"from discreet import {', '.join(names)}\n{step}from discreet.plans.declarations import schema_from_dict",
         f"schema = schema_from_dict({file.schema.to_dict()!r})",
         session,
         *asked,
@@ -365,4 +368,4 @@ def _value(value: Any) -> str:
         return f"Bounds({value.low!r}, {value.high!r}, grid={value.grid!r})"
     if isinstance(value, Contribution):
         return f"Contribution({', '.join(f'{key}={one!r}' for key, one in value.to_dict().items())})"
-    return repr(value)
+    return f"omission_from_dict({value.to_dict()!r})" if isinstance(value, Omission) else repr(value)

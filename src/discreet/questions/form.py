@@ -76,6 +76,17 @@ PAIR = Form(lambda value: _numbers(value) and len(value) == 2, "two shares such 
 POSITIONS = Form(lambda value: _list(value, _numbers), "a list of positions such as [[0, 10], [5, 20]]")
 METHOD = Form(_text, 'the name of a method, such as "best"')
 FLAG = Form(lambda value: isinstance(value, bool), "true or false")
+OMIT = Form(
+    lambda value: (
+        isinstance(value, dict)
+        and (
+            (set(value) == {"poisson"} and _number(value["poisson"]))
+            or (set(value) == {"outliers", "column"} and PAIR.fits(value["outliers"]) and _text(value["column"]))
+        )
+    ),
+    'a step that drops rows: { poisson = 0.2 } keeps a fifth of them, { outliers = [0.4, 0.5], column = "age" } drops '
+    "outliers",
+)
 TABLES = Form(
     lambda value: isinstance(value, list) and bool(value) and all(one == [] or COLUMNS.fits(one) for one in value),
     'a list of tables, each a list of columns: [["region"], ["region", "age"]]',

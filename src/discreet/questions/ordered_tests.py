@@ -121,7 +121,7 @@ class RankTestQuestion(TableTest):
         return {**columns.number(), "by": columns.with_labels(2, 2) or first_of(columns.listed), "bins": 10}
 
     @property
-    def cells_by(self) -> tuple[str, ...]:
+    def cells_by(self) -> tuple[str, str]:
         return (self.by, self.column)
 
     @cached_property
@@ -133,7 +133,9 @@ class RankTestQuestion(TableTest):
             raise InvalidParameter("by", self.by, "must be another column than the one compared", "Name the groups.")
         bins = self._bins()
         binned = {} if bins is None else {self.column: bins}
-        return _BinnedTable(self.schema, (self.by, self.column), binned, self.contribution, guarantee=self.guarantee)
+        return _BinnedTable(
+            self.schema, self.cells_by, binned, self.contribution, guarantee=self.guarantee, omit=self.omit
+        )
 
     def _bins(self) -> Bins | None:
         declared = self.schema.column(self.column)
@@ -170,7 +172,7 @@ class RankTestQuestion(TableTest):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned, (groups, labels) = self.table.plan(ledger), self._shape
-        rows = self.expected_rows or DEFAULT_ROWS
+        rows = self.rows_planned or DEFAULT_ROWS
         error = ranks.superiority_error(rows, groups, labels, (planned.standard_error or 0.0) ** 2)
         notes = (
             "the effect is P(a row of one group exceeds one of another) − ½, by ranks",
@@ -251,7 +253,9 @@ class RankCorrelationQuestion(TableTest):
         if len(self.cells_by) != 2:
             raise InvalidParameter("columns", list(self.cells_by), "must be two columns", 'Pass ["age", "pay"].')
         first, second = self.cells_by
-        return _BinnedTable(self.schema, (first, second), self._bins(), self.contribution, guarantee=self.guarantee)
+        return _BinnedTable(
+            self.schema, (first, second), self._bins(), self.contribution, guarantee=self.guarantee, omit=self.omit
+        )
 
     def _bins(self) -> dict[str, Bins]:
         given = {} if self.bins is None else self.bins
@@ -287,7 +291,7 @@ class RankCorrelationQuestion(TableTest):
         return ranks.rank_correlation(table, null)
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
-        planned, rows = self.table.plan(ledger), self.expected_rows or DEFAULT_ROWS
+        planned, rows = self.table.plan(ledger), self.rows_planned or DEFAULT_ROWS
         noise = (planned.standard_error or 0.0) ** 2
         error = ranks.rank_correlation_error(rows, self._shape, noise)
         notes = (f"the effect is Spearman's correlation, for {rows:,} rows in bins of equal size",)

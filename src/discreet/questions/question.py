@@ -26,6 +26,8 @@ from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.noise import combined_error, largest_variance
 from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
+from discreet.mechanisms.omission.behind import BehindOmission
+from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
 from discreet.questions.grouped import Grouped
 from discreet.results.display import number
@@ -175,6 +177,9 @@ class Question(ABC, Generic[A]):
         What the answer may cost; ``epsilon``, ``delta``, ``rho`` and ``mu`` are its parameters, in its place.
     name
         A name for the answer: the same question under the same name returns the stored answer and spends nothing.
+    omit
+        A step that drops rows before the answer, such as ``PoissonSample(0.5)``. The guarantee is that of the whole:
+        the noise is calibrated to what may be spent behind the step.
 
     Attributes
     ----------
@@ -197,6 +202,9 @@ class Question(ABC, Generic[A]):
         Whether one guarantee covers a release in every period.
     tests
         Whether the answer is a test, whose power a rehearsal counts.
+    behind
+        The steps that may drop rows before the answer. Behind procedures of several steps, which would share one
+        choice of rows, nothing is proved.
     forms
         The settings, and how each is written in a plan file.
     """
@@ -212,11 +220,13 @@ class Question(ABC, Generic[A]):
     leads: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     tests: ClassVar[bool] = False
+    behind: ClassVar[type[Omission] | None] = None
     forms: ClassVar[form.Forms]
     schema: Schema
     _: KW_ONLY
     guarantee: Guarantee = UNSAID
     name: str | None = field(default=None, compare=False, repr=False)
+    omit: Omission | None = None
     epsilon: InitVar[float | None] = None
     delta: InitVar[float | None] = None
     rho: InitVar[float | None] = None
@@ -225,7 +235,20 @@ class Question(ABC, Generic[A]):
     def __post_init__(self, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> None:
         found = guarantee_of(self.guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
         object.__setattr__(self, "guarantee", enough(found))
+        if self.omit is not None:
+            self._check_step(self.omit)
         self._validate()
+
+    def _check_step(self, step: Omission) -> None:
+        """Refuse a step for which nothing is proved."""
+        requirements.instance("omit", step, Omission, "a step such as PoissonSample(0.5)")
+        if self.behind is None or not isinstance(step, self.behind):
+            raise InvalidParameter(
+                "omit", step, f"is not proved for {self.ask}", "Ask this question without omitting rows."
+            )
+        if self.schema.of_rows.related:
+            raise InvalidParameter("omit", step, "is not proved for several tables", "Ask without omitting rows.")
+        step.require(self.schema.neighbours, self.schema.unit.unit)
 
     @abstractmethod
     def _validate(self) -> None:
@@ -234,6 +257,12 @@ class Question(ABC, Generic[A]):
     def changed(self, **settings: Any) -> Self:
         """The same question with other settings."""
         return cast(Self, cast(Any, replace)(self, **settings))
+
+    @property
+    def rows_planned(self) -> int | None:
+        """The number of rows that a plan expects the answer to be of: where they are sampled, those of the sample."""
+        rows, rate = getattr(self, "expected_rows", None), getattr(self.omit, "rate", 1.0)
+        return None if rows is None else max(1, round(rows * rate))
 
     @classmethod
     def settings(cls) -> dict[str, bool]:
@@ -449,6 +478,8 @@ class MeasuredQuestion(Question[A]):
     A subclass says how it is measured in `_measured`; the rest follows.
     """
 
+    behind: ClassVar[type[Omission] | None] = Omission
+
     def _validate(self) -> None:
         self.measurement  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
 
@@ -461,8 +492,23 @@ class MeasuredQuestion(Question[A]):
         """The recipe by which the question is measured; worked out once."""
         found = self.__dict__.get("_measurement")
         if found is None:
-            found = self.__dict__["_measurement"] = self._measured()
+            found = self._measured() if self.omit is None else self._measured_behind(self.omit)
+            self.__dict__["_measurement"] = found
         return cast(Measurement, found)
+
+    def _measured_behind(self, step: Omission) -> Measurement:
+        """The recipe behind a step: for less inside, in one draw, and for what was asked outside."""
+        if not isinstance(self.guarantee, PureDP | ApproxDP):
+            rule = "must be PureDP or ApproxDP behind a step"
+            raise InvalidParameter("guarantee", self.guarantee, rule, "Pass PureDP(1.0).")
+        inside: dict[str, Any] = {"omit": None, "guarantee": step.before(cast(PureDP, self.guarantee))}
+        if self.rows_planned is not None:
+            inside["expected_rows"] = self.rows_planned
+        if getattr(self, "rows_at_least", None) is not None:
+            inside["rows_at_least"] = _least_kept(cast(Any, self).rows_at_least, step)
+        found = self.changed(**inside).in_one_step().measurement
+        public = {**found.public, "omission": step.to_dict()}
+        return replace(found, mechanism=BehindOmission(inner=found.mechanism, step=step), public=public)
 
     @property
     def several_steps(self) -> bool:
@@ -488,6 +534,7 @@ class MeasuredQuestion(Question[A]):
             "statistic": found.statistic.to_dict(),
             "schema": self.schema.facts_of([*found.by, *found.columns]),
             **({"all_rows": True} if getattr(self, "all_rows", False) else {}),
+            **({} if self.omit is None else {"omission": self.omit.to_dict()}),
         }
 
     def claim(self, ledger: Ledger | None) -> Claim:
@@ -546,7 +593,8 @@ class MeasuredQuestion(Question[A]):
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         """The notes that a reader of the plan needs to read its error."""
         unsaid = hasattr(self, "expected_rows") and self.expected_rows is None
-        return (EXPECTED_ROWS,) if unsaid and "n" not in found.public else ()
+        omitted = () if self.omit is None else (f"of {self.omit.words()}: the error is that of the noise",)
+        return ((EXPECTED_ROWS,) if unsaid and "n" not in found.public else ()) + omitted
 
     # ---- public facts that several questions need -------------------------------------------------------------------
 
@@ -560,6 +608,17 @@ class MeasuredQuestion(Question[A]):
 
     def grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:
         return Grouped(of=statistic, by=self._labels(by)) if by else statistic
+
+
+def _least_kept(least: int, step: Omission) -> int:
+    """A Poisson sample of so many rows keeps at least this many, but for a chance of 1e-9: six standard deviations."""
+    if not isinstance(step, PoissonSample):
+        rule = "rows kept by a suppression are no sample"
+        raise InvalidParameter("rows_at_least", least, rule, "Leave rows_at_least out.")
+    kept = math.floor(step.rate * least - 6 * math.sqrt(step.rate * (1 - step.rate) * least))
+    if kept < 1:
+        raise InvalidParameter("rows_at_least", least, f"{step} may keep none of them", "Raise it or leave it out.")
+    return kept
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ from discreet.inference.noise import MonteCarlo, largest_variance
 from discreet.inference.ranks import METHODS, PairedDifferences, PairedScores, lean_error
 from discreet.inference.tables import ChiSquareResult
 from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
 from discreet.questions.bounded import Domain, fractions
 from discreet.questions.question import (
@@ -243,6 +244,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     heading: ClassVar[str] = "Does {subject} tend to be above or below zero?"
     meaning: ClassVar[str] = "Whether {subject} tends to be above or below zero."
     tests: ClassVar[bool] = True
+    behind: ClassVar[type[Omission] | None] = PoissonSample  # a test needs a sample of the population
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN, "against": form.COLUMN_OR_NUMBER, "method": form.METHOD, "expected_rows": form.WHOLE,
     }  # fmt: skip
@@ -332,7 +334,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned, size = super().plan(ledger), self.measurement.statistic.n  # type: ignore[attr-defined]
-        rows = size or self.expected_rows or DEFAULT_ROWS
+        rows = size or self.rows_planned or DEFAULT_ROWS
         noise = (1 if size else 2) * largest_variance(self.measurement.mechanism)
         error = lean_error(PairedScores(self.method == "signs", bool(size)), rows, noise)
         of = "two rows' differences add up to" if self.method == "ranks" else "a row's difference is"

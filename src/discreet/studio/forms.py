@@ -366,7 +366,9 @@ def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Fiel
         place: Place = ("release", position, "per_unit")
         words = "Ask of the features that the plan declares: each person counts once, with all rows."
         limits.append(_field(draft, place, "flag", "one row per person", words, options=_YES_OR_NO))
-    return [*first, *spent], [titled, *rest, *limits]
+    words = "Drop rows at random first, such as { poisson = 0.2 }: quicker, and less accurate."
+    omitted = _field(draft, ("release", position, "omit"), "toml", "omit", words)
+    return [*first, *spent], [titled, *rest, *limits, omitted]
 
 
 def _paid(draft: Draft, release: Mapping[str, Any]) -> list[str]:

@@ -320,6 +320,10 @@ class Omission(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The step as JSON-ready data, for the ledger."""
 
+    @abstractmethod
+    def words(self) -> str:
+        """The rows that stay, in words."""
+
     def apply(self, data: Any, rng: Rng = None) -> Any:
         """The rows that stay, in the container they came in (array, frame, table or list)."""
         mask = self.kept(data, rng=rng)
@@ -403,6 +407,9 @@ class PoissonSample(Omission):
         """Name and rate."""
         return {"name": self.name, "rate": self.rate}
 
+    def words(self) -> str:
+        return f"a random sample that keeps each row with probability {self.rate:g}"
+
 
 @dataclass(frozen=True)
 class OutlierSuppression(Omission):
@@ -465,6 +472,10 @@ class OutlierSuppression(Omission):
         """Name, probabilities and distance."""
         columns = None if self.columns is None else list(self.columns)
         return {"name": self.name, "m": self.m, "M": self.M, "distance": self.distance.to_dict(), "columns": columns}
+
+    def words(self) -> str:
+        of = "" if self.columns is None else f" in {', '.join(self.columns)}"
+        return f"rows of which each was dropped with probability {self.m:g} to {self.M:g}, outliers{of} more often"
 
 
 def omission_from_dict(data: Mapping[str, Any]) -> Omission:

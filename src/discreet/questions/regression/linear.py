@@ -398,7 +398,7 @@ class RegressionQuestion(CoefficientsQuestion):
 
     def _expected(self, moments: Moments) -> Expected:
         size = self.public_size(*moments.columns, *moments.labels)
-        return Expected(rows=self.expected_rows if size is None else size)
+        return Expected(rows=self.rows_planned if size is None else size)
 
     def _moves(self, moments: Moments, term: Coefficient) -> tuple[float, ...]:
         """The moves of a coefficient by noise in each total, in the scenario of a plan."""

@@ -192,7 +192,7 @@ class LogisticQuestion(CoefficientsQuestion):
         )
 
     def _expected(self, found: Measurement) -> Expected:
-        return Expected(rows=found.public.get("n", self.expected_rows))
+        return Expected(rows=found.public.get("n", self.rows_planned))
 
     def _scenario(self, found: Measurement) -> Design:
         """The fit that a plan expects."""

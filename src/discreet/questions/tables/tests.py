@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from discreet.inference.tables import (
     independence,
     smallest_departure,
 )
+from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
 from discreet.questions.question import (
     DEFAULT_ROWS,
@@ -114,6 +114,7 @@ class TableTest(Question[TestedRelease]):
     """
 
     part: ClassVar[str] = "cell"
+    behind: ClassVar[type[Omission] | None] = PoissonSample  # a test needs a sample of the population
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
@@ -151,13 +152,9 @@ class TableTest(Question[TestedRelease]):
     @cached_property
     def table(self) -> MeasuredQuestion[TableRelease]:
         """The table that is released."""
-        return TableQuestion(self.schema, self.cells_by, guarantee=self.guarantee, contribution=self.contribution)
-
-    def of_table(self, table: MeasuredQuestion[TableRelease]) -> Self:
-        """The same test of a table that is measured in another way."""
-        other = copy(self)
-        other.__dict__["table"] = table
-        return other
+        return TableQuestion(
+            self.schema, self.cells_by, guarantee=self.guarantee, omit=self.omit, contribution=self.contribution
+        )
 
     def content(self) -> dict[str, Any]:
         # What is tested is no part of it: the stored table can be tested again, for nothing.
@@ -181,7 +178,7 @@ class TableTest(Question[TestedRelease]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned = self.table.plan(ledger)
-        rows = self.expected_rows or DEFAULT_ROWS
+        rows = self.rows_planned or DEFAULT_ROWS
         effect = smallest_departure(
             df=self.df,
             cells=self.schema.cells(self.cells_by),
