@@ -53,7 +53,7 @@ def people(n, seed=3):
         "age": rng.integers(0, 96, n),
         "income": income.astype(int),
         "height": np.round(rng.normal(171, 9, n), 1),
-        "born": np.array([str(np.datetime64("1970-01-01") + int(day)) for day in days]),
+        "born": np.array([str(np.datetime64("1970-01-01") + np.timedelta64(int(day), "D")) for day in days]),
         "city": rng.choice(["Oslo", "Bergen", ""], n, p=[0.6, 0.3, 0.1]),
         "note": np.array([f"note {k}" for k in range(n)]),
     }
