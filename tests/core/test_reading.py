@@ -327,7 +327,8 @@ def object_frame(rows):
 def stored_alone(value):
     """A column of one value, of the type that pandas gives it."""
     huge = isinstance(value, int) and abs(value) > 2**1000  # which pandas itself cannot store
-    return pd.Series([value], dtype=object if huge else None)
+    broken = isinstance(value, str) and not value.isascii() and value != value.encode("utf-8", "replace").decode()
+    return pd.Series([value], dtype=object if huge or broken else None)
 
 
 def test_a_value_of_a_frame_is_read_by_itself():

@@ -303,7 +303,8 @@ def guarded(name: str, action: Callable[[], Any]) -> Any:
     except DiscreetError:
         raise
     except Exception as failure:
-        if isinstance(failure.__cause__, KeyboardInterrupt):  # so DuckDB says that somebody stopped the program
+        # so DuckDB says that somebody stopped the program, before and from version 2
+        if isinstance(failure.__cause__, KeyboardInterrupt) or str(failure) == "Query interrupted":
             raise KeyboardInterrupt from None
         kind = type(failure).__name__
         reason = _REASONS.get(kind, f"it is malformed or not supported ({kind})")
