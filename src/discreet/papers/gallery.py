@@ -77,7 +77,7 @@ def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
     return rows
 
 
-_MOST_CLAIMS = 5
+_MOST_CLAIMS = 3
 """A longer table of claims is cut on a page; the command lists all of them."""
 
 
