@@ -214,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 52_784,
+    "code lines": 52_889,
     "classes": 524,
     "class names with several meanings": 0,
     "entries at the top": 16,
@@ -224,13 +224,13 @@ MOST = {
     "facade: code lines": 93,
     "code lines for each comment": 26,
     "mean: files": 29,
-    "mean: lines": 1_069,
+    "mean: lines": 1_072,
     "mean: calls from room to room": 67,
     "regression: files": 35,
-    "regression: lines": 1_391,
+    "regression: lines": 1_392,
     "regression: calls from room to room": 176,
     "run: files": 60,
-    "run: lines": 4_099,
+    "run: lines": 4_104,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

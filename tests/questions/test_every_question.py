@@ -98,7 +98,7 @@ def test_no_question_is_forgotten():
     """Every question has its named method, with its own signature, and a form for each setting."""
     assert {kind.ask for kind in asked().values()} == set(ASKED)
     session = Session("no-such-file.parquet", SCHEMA, ledger=":memory:", budget=PureDP(1.0))
-    told = {"guarantee", "contribution", "name", "epsilon", "delta", "rho", "mu"}
+    told = {"guarantee", "contribution", "name", "omit", "epsilon", "delta", "rho", "mu"}
     for name, kind in asked().items():
         own = [one for one in inspect.signature(kind).parameters.values() if one.name != "schema"]
         for asking in (session, session.plan, session.by("arm")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -19,6 +19,8 @@ from discreet.core.numbers import Grid, decimal
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import NoiseAware, ReleaseLaw, SamplingModel, debiased
+from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
+from discreet.questions.question import Forecast, Measurement
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -267,6 +269,13 @@ class PublicSizeRelease(Release):
         return self._number()
 
     @property
+    def variance(self) -> float:
+        """The released variance (divisor n − 1)."""
+        if self._of.name not in ("variance", "standard_deviation"):
+            raise AttributeError(f"a {self._of.title} has no variance. Release Variance(…).")
+        return self._number()
+
+    @property
     def standard_deviation(self) -> float:
         """Root of the released variance, which must not be negative: release it with a bounded mechanism."""
         if not self._of.rooted:
@@ -347,3 +356,49 @@ def root_interval(interval: Interval) -> Interval:
     """The interval of a variance as one of the standard deviation: the root is monotone."""
     low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
     return Interval(low, high, interval.level)
+
+
+# ---- Outputs that lie where the statistic can lie: noise conditioned on that (holohan2018), or clamped to it (liu2019)
+
+
+OUTPUTS: Mapping[str, type[BoundedLaplace | BoundaryInflatedLaplace]] = {
+    "bounded": BoundedLaplace,
+    "inflated": BoundaryInflatedLaplace,
+}
+_PLACES, _POINTS = 21, 2000
+
+
+def kept_inside(question: Any, size: int | None, measured: Callable[[int], Measurement]) -> Measurement:
+    """The measurement of one number of a public ``size``, by the noise that the question names as its ``output``."""
+    if question.output == "truncated":
+        rule = "is bounded noise of a scale that exceeds the guarantee (liu2019)"
+        raise InvalidParameter("output", question.output, rule, 'Write output = "bounded", at a scale that keeps it.')
+    kind = OUTPUTS[requirements.one_of("output", question.output, [*OUTPUTS])]
+    if size is None:
+        rule = "needs one number of a public number of rows; what is read from totals lies within the bounds anyway"
+        fix = 'Leave output out, or declare neighbours = "replace_one" and size, and ask without groups.'
+        raise InvalidParameter("output", question.output, rule, fix)
+    found = measured(size)
+    domain = cast(PublicSizeStatistic, found.statistic).domain()
+    mechanism = kind.calibrate(question.guarantee, found.sensitivity, bounds=domain)
+    forecast = Forecast(error=lambda level: float(mechanism.error(level)))
+    return replace(found, mechanism=mechanism, forecast=lambda: forecast)
+
+
+def output_notes(question: Any, found: Measurement) -> tuple[str, ...]:
+    """The cost of an ``output`` in bias and mean squared error, over the domain, beside what the default has."""
+    if question.output is None:
+        return ()
+    statistic = cast(PublicSizeStatistic, found.statistic)
+    read = np.sqrt if statistic.rooted else np.asarray
+    chances = (np.arange(_POINTS) + 0.5) / _POINTS
+    low, high = statistic.domain()
+    truths = np.linspace(float(low), float(high), _PLACES)
+    moved = np.array([read(found.mechanism.law(one).quantile(chances)) - read(one) for one in truths])
+    bias, squared = np.abs(moved.mean(axis=1)).max(), (moved**2).mean(axis=1)
+    usual = question.changed(output=None).measurement.standard_error()
+    return (
+        f"output = {question.output!r} has a bias of up to {bias:.3g} and a mean squared error of "
+        f"{squared.mean():.3g}, at most {squared.max():.3g}, over all values of {found.read}; by default it is "
+        f"{usual**2:.3g}",
+    )

@@ -15,7 +15,14 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import BetaMean
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions import form
-from discreet.questions.bounded import Domain, OneColumn, PublicSizeRelease, PublicSizeStatistic
+from discreet.questions.bounded import (
+    Domain,
+    OneColumn,
+    PublicSizeRelease,
+    PublicSizeStatistic,
+    kept_inside,
+    output_notes,
+)
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -114,6 +121,9 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         rows turns noise in totals into noise in the mean, which is the largest for a mean at an end of the bounds.
     all_rows
         Whether all rows of a unit count, with weights that add up to its limit, instead of some that it keeps.
+    output
+        Where the number of rows is public: ``"bounded"`` conditions Laplace noise on the bounds (holohan2018), and
+        ``"inflated"`` moves what falls outside to the ends (liu2019). A plan states what that costs.
 
     Examples
     --------
@@ -138,6 +148,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         "expected_rows": form.WHOLE,
         "expected_mean": form.NUMBER,
         "all_rows": form.FLAG,
+        "output": form.METHOD,
     }
     column: str
     _: KW_ONLY
@@ -147,6 +158,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     expected_rows: int | None = None
     expected_mean: float | None = None
     all_rows: bool = False
+    output: str | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -160,8 +172,11 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
         size = None if by else self.public_size(self.column)
-        if size is not None and not self.variance:
-            return self._of_public_size(bounds, size)
+        alone = None if self.variance else size
+        if self.output is not None:
+            return kept_inside(self, alone, lambda size: self._of_public_size(bounds, size))
+        if alone is not None:
+            return self._of_public_size(bounds, alone)
         moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4 if self.variance else 1,))
 
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
@@ -181,7 +196,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         return least_noise(self.guarantee, moments, measured)
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
-        return (*super()._notes(found), *weighting_notes(self, found))
+        return (*super()._notes(found), *weighting_notes(self, found), *output_notes(self, found))
 
     def _of_public_size(self, bounds: Bounds, size: int) -> Measurement:
         column = self.column

@@ -24,7 +24,14 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions import form
-from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, fractions
+from discreet.questions.bounded import (
+    Domain,
+    PublicSizeRelease,
+    PublicSizeStatistic,
+    fractions,
+    kept_inside,
+    output_notes,
+)
 from discreet.questions.count import flags, labelled
 from discreet.questions.moments import BernsteinMoments, MomentsRelease, check_weighted, weighting_notes
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
@@ -95,7 +102,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     Guarantee
     ---------
     Where the number of rows is public, a replaced row moves the proportion by at most 1/n. Else a row moves the two
-    counts by one in all: ``docs/proofs/parts.md``.
+    counts by one in all: ``docs/proofs/parts.md``. ``output`` is as of `MeanQuestion`.
 
     Examples
     --------
@@ -117,6 +124,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
         "expected_rows": form.WHOLE,
         "expected_proportion": form.SHARE,
         "all_rows": form.FLAG,
+        "output": form.METHOD,
     }
     column: str
     label: Label
@@ -126,6 +134,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     expected_rows: int | None = None
     expected_proportion: float | None = None
     all_rows: bool = False
+    output: str | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -149,8 +158,11 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
             else (1 + expected.slope(0.0, 1.0, "expected_proportion")) / 2
         )
         size, place = self.public_size(self.column), labels.index(label)
-        if not by and size is not None:
-            return self._of_public_size(place, size)
+        alone = None if by else size
+        if self.output is not None:
+            return kept_inside(self, alone, lambda size: self._of_public_size(place, size))
+        if alone is not None:
+            return self._of_public_size(place, alone)
         groups = self.schema.cells(by)
         rows = self.schema.contribution(self.contribution).most_rows(groups)
         limits = Contribution(groups=1, rows=rows) if 1 in (rows, groups) else Contribution(total=rows)
@@ -189,7 +201,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
         )
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
-        return (*super()._notes(found), *weighting_notes(self, found))
+        return (*super()._notes(found), *weighting_notes(self, found), *output_notes(self, found))
 
     def _of_public_size(self, place: int, size: int) -> Measurement:
         sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))

@@ -14,8 +14,16 @@ from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import GammaVariance, variance_moves
+from discreet.mechanisms.additive import additive_noise
 from discreet.questions import form
-from discreet.questions.bounded import Domain, OneColumn, PublicSizeRelease, PublicSizeStatistic
+from discreet.questions.bounded import (
+    Domain,
+    OneColumn,
+    PublicSizeRelease,
+    PublicSizeStatistic,
+    kept_inside,
+    output_notes,
+)
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -124,13 +132,18 @@ def largest_variance(value: float | PublicSizeRelease, level: float) -> float:
     return requirements.non_negative("variance", value)
 
 
+VarianceReading = PublicSizeRelease | MomentsRelease
+"""The measurements that a variance is read from: totals, or with ``output`` one number of a public number of rows."""
+
+
 @dataclass(frozen=True)
-class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
+class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     """Variance of a column, in all or by group; it comes with the mean.
 
     Guarantee
     ---------
-    Totals in parts are released, of which a row moves the sum by one: ``docs/proofs/parts.md``.
+    Totals in parts are released, of which a row moves the sum by one: ``docs/proofs/parts.md``. With ``output`` (as of
+    `MeanQuestion`) the variance with divisor n − 1 is, which a replaced row moves by at most the squared width over n.
 
     Examples
     --------
@@ -151,6 +164,7 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
         "by": form.COLUMNS,
         "expected_rows": form.WHOLE,
         "expected_mean": form.NUMBER,
+        "output": form.METHOD,
     }
     column: str
     _: KW_ONLY
@@ -158,6 +172,7 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
     contribution: Contribution | None = None
     expected_rows: int | None = None
     expected_mean: float | None = None
+    output: str | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -168,7 +183,10 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         mean = (1 + expected.slope(bounds.low, bounds.high)) / 2
         moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4,), of=self.of)
-        public = not by and self.public_size(self.column) is not None
+        size = None if by else self.public_size(self.column)
+        public = size is not None
+        if self.output is not None:
+            return kept_inside(self, size, lambda size: self._of_public_size(bounds, size))
 
         def moves(used: BernsteinMoments) -> tuple[list[float], list[float]]:
             unit, typical = (2 * float(used.half)) ** 2, typical_variance(mean, bounds)
@@ -184,6 +202,29 @@ class VarianceQuestion(MeasuredQuestion[MomentsRelease]):
             )  # fmt: skip
 
         return least_noise(self.guarantee, moments, measured)
+
+    def _of_public_size(self, bounds: Bounds, size: int) -> Measurement:
+        column, kind = self.column, StandardDeviation if self.of == "standard deviation" else Variance
+        width = decimal(bounds.high) - decimal(bounds.low)
+
+        def value(counts: Any, sums: Any) -> Fraction:
+            rows, total = int(counts[0]), int(sums[column,][0])
+            return Fraction(rows * int(sums[column, column][0]) - total**2, rows * (rows - 1)) * bounds.step**2
+
+        return Measurement(
+            statistic=kind(bounds=(bounds.low, bounds.high), n=size),
+            sensitivity=(moved := Sensitivity(moves=(not_below(width**2 / size),))),
+            mechanism=additive_noise(self.guarantee, moved),
+            columns=(column,),
+            products=((column,), (column, column)),
+            from_lowest=True,
+            public={"n": size},
+            value=value,
+            read="the variance",
+        )
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        return (*super()._notes(found), *output_notes(self, found))
 
 
 def typical_variance(mean: float, bounds: Bounds) -> float:
@@ -220,6 +261,9 @@ class StandardDeviationQuestion(VarianceQuestion):
 
     def _measured(self) -> Measurement:
         found, bounds = super()._measured(), self.schema.bounds(self.column)
+        if self.output is not None:  # |√a − √b| ≤ √|a − b|
+            rooted = Forecast(error=lambda level: math.sqrt(found.error(level)))
+            return replace(found, read="the deviation", forecast=lambda: rooted)
         mean = (1 + Expected(mean=self.expected_mean).slope(bounds.low, bounds.high)) / 2
         spread = (bounds.high - bounds.low) * math.sqrt(typical_variance(mean, bounds))
 

@@ -1,0 +1,159 @@
+"""Outputs that lie where the statistic can lie, as a setting of means, variances, deviations and proportions."""
+
+import numpy as np
+import pyarrow
+import pytest
+
+from discreet import ApproxDP, Bounds, Categories, GaussianDP, PureDP, Schema, Session, ZeroConcentratedDP, release
+from discreet.core.errors import InvalidParameter
+from discreet.core.protection import Neighbours
+from discreet.plans.job import Job
+from discreet.plans.plan_file import PlanFile
+from discreet.questions.mean import MeanQuestion
+from discreet.questions.variance import VarianceQuestion
+
+N = 200
+SCHEMA = Schema(
+    columns={"x": Bounds(0, 20, grid=1, nulls=0), "v": Categories(["yes", "no"], nulls="=no", unknown="=no")},
+    neighbours=Neighbours.REPLACE_ONE,
+    size=N,
+)
+ASKED = {
+    "mean": (lambda s, **how: s.mean("x", **how), (0, 20), lambda x, v: x.mean()),
+    "variance": (lambda s, **how: s.variance("x", **how), (0, 100 * N / (N - 1)), lambda x, v: x.var(ddof=1)),
+    "std": (lambda s, **how: s.std("x", **how), (0, 10.1), lambda x, v: x.std(ddof=1)),
+    "proportion": (lambda s, **how: s.proportion("v", "yes", **how), (0, 1), lambda x, v: (v == "yes").mean()),
+}
+OUTPUTS = ["bounded", "inflated"]
+POPULATIONS = {
+    "few yeses": lambda rng, n: np.where(rng.random(n) < 0.02, 20.0, 0.0),
+    "lognormal": lambda rng, n: np.round(rng.lognormal(1, 1, n).clip(0, 20)),
+    "two modes": lambda rng, n: rng.choice([0.0, 1.0, 19.0, 20.0], n),
+}
+
+
+def session(x, v=None, budget=900.0):
+    yes = np.where(x > 9, "yes", "no") if v is None else v
+    return Session(pyarrow.table({"x": x, "v": yes}), SCHEMA, ledger=":memory:", budget=PureDP(budget))
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_published_lies_where_the_statistic_can_lie(name, output):
+    ask, (low, high), _ = ASKED[name]
+    mine = session(np.zeros(N))  # every truth is at its lower end
+    found = [ask(mine, epsilon=0.1, output=output) for _ in range(30)]
+    values = [one.readings()[0].estimate for one in found]
+    assert low <= min(values) <= max(values) <= high
+    assert (min(values) == low) == (output == "inflated")  # conditioned noise never publishes an end
+    assert all(one.guarantee.epsilon <= 0.1 for one in found)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("name", ["mean", "variance", "proportion"])
+def test_a_plan_states_bias_and_error_as_the_law_has_them(name, output):
+    ask, _, _ = ASKED[name]
+    mine = session(np.zeros(N))
+    planned, usual = ask(mine.plan, epsilon=0.5, output=output), ask(mine.plan, epsilon=0.5)
+    mechanism = ask(mine, epsilon=0.5, output=output).mechanism
+    low, high = mechanism.bounds
+    law = mechanism.law(np.linspace(low, high, 21))
+    (note,) = (note for note in planned.notes if note.startswith("output"))
+    told = [float(word.rstrip(",;")) for word in note.split() if word[0].isdigit()]
+    wanted = [np.abs(law.bias).max(), np.mean(law.mse), np.max(law.mse), usual.standard_error**2]
+    assert told == pytest.approx(wanted, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", [ApproxDP(0.5, 1e-6), GaussianDP(0.5), ZeroConcentratedDP(0.1)], ids=str)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_every_kind_of_guarantee_pays_for_it(kind, output):
+    mine = Session(pyarrow.table({"x": np.zeros(N), "v": ["no"] * N}), SCHEMA, ledger=":memory:", budget=kind)
+    found = mine.mean("x", guarantee=kind, output=output)
+    assert 0 <= found.mean <= 20
+    with pytest.raises(Exception, match="left"):
+        mine.mean("x", guarantee=kind, output=output)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+@pytest.mark.parametrize("population", POPULATIONS)
+@pytest.mark.parametrize("name", ["mean", "variance"])
+def test_intervals_hold_for_populations_that_nobody_tuned_to(name, population, output):
+    """Of 40 intervals, 95 % hold: fewer than 33 have a chance of 0.06 %."""
+    _, _, truth = ASKED[name]
+    rng = np.random.default_rng(5)
+    everybody = POPULATIONS[population](rng, 400_000)
+    wanted, covered, noise = truth(everybody, None), 0, 0
+    question = {"mean": MeanQuestion, "variance": VarianceQuestion}[name](SCHEMA, "x", epsilon=0.5, output=output)
+    statistic = question.measurement.statistic
+    for _ in range(40):
+        x = POPULATIONS[population](rng, N)
+        answer = release(statistic.exact(x, neighbours=Neighbours.REPLACE_ONE), question.measurement.mechanism, rng=rng)
+        covered += bool(answer.population_interval().contains(wanted))
+        noise += bool(answer.noise_interval().contains(truth(x, None)))
+    assert covered >= 33
+    assert noise >= 33
+
+
+def test_a_variance_moves_by_no_more_than_is_stated():
+    """Replace any row by any other, over all columns of four rows on a small grid."""
+    columns = {"x": Bounds(0, 2, grid=1, nulls=0)}
+    schema = Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=4)
+    question = VarianceQuestion(schema, "x", epsilon=1.0, output="bounded")
+    largest = 0.0
+    for rows in np.ndindex(3, 3, 3):
+        values = []
+        for last in range(3):
+            table = pyarrow.table({"x": [float(one) for one in (*rows, last)]})
+            mine = Session(table, schema, ledger=":memory:", budget=PureDP(1.0))
+            values.append(float(mine.exact(question).value))
+            assert values[-1] == pytest.approx(np.var([*rows, last], ddof=1))
+        largest = max(largest, max(values) - min(values))
+    assert 0.99 * question.measurement.sensitivity.l1 <= largest <= question.measurement.sensitivity.l1 == 1.0
+
+
+@pytest.mark.parametrize(
+    ("schema", "how", "says"),
+    [
+        (SCHEMA, {"output": "truncated"}, "exceeds the guarantee"),
+        (SCHEMA, {"output": "clipped"}, "must be one of 'bounded', 'inflated'"),
+        (SCHEMA, {"output": "bounded", "by": "v"}, "public number of rows"),
+        (SCHEMA, {"output": "bounded", "variance": True}, "public number of rows"),
+        (Schema(columns=SCHEMA.columns), {"output": "inflated"}, "lies within the bounds anyway"),
+    ],
+)
+def test_what_has_no_such_output_is_refused_in_words(schema, how, says):
+    table = pyarrow.table({"x": np.zeros(N), "v": ["no"] * N})
+    with pytest.raises(InvalidParameter, match=says):
+        Session(table, schema, ledger=":memory:", budget=PureDP(1.0)).mean("x", epsilon=1.0, **how)
+
+
+def test_a_plan_file_names_the_output_and_another_one_is_another_question(tmp_path):
+    text = """
+[source]
+path = "rows.csv"
+[budget]
+epsilon = 4.0
+[schema]
+neighbours = "replace_one"
+size = 200
+[schema.columns.x]
+low = 0
+high = 20
+grid = 1
+nulls = 0
+[[release]]
+ask = "std"
+column = "x"
+output = "bounded"
+epsilon = 1.0
+"""
+    (tmp_path / "rows.csv").write_text("x\n" + "3\n5\n" * (N // 2))
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text)
+    assert "bias of up to" in str(Job(plan).plan()).replace("\n", " ")
+    (row,) = Job(plan).run().rows()
+    assert 0 < row["estimate"] < 10.1
+    assert Job(plan).finished()
+    plan.write_text(text.replace("bounded", "inflated"))
+    assert not Job(plan).finished()
+    assert PlanFile.read(plan).questions[0].question.content()["output"] == "inflated"
