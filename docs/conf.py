@@ -20,7 +20,11 @@ extensions = [
     "sphinx.ext.viewcode",
     "mathml",
     "sphinxcontrib.bibtex",
+    "sphinx_copybutton",
 ]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 autodoc_typehints = "description"
@@ -79,7 +83,7 @@ def setup(app):
 
 
 html_theme = "furo"
-html_title = "discreet"
+html_title = f"discreet {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"

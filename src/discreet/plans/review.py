@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+import platformdirs
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -311,8 +312,7 @@ class KeyPair(Result):
 
 def default_directory() -> Path:
     """Where keys are kept: in the user's own settings, never beside a plan."""
-    settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return Path(settings) / "discreet" / "keys"
+    return platformdirs.user_config_path("discreet", appauthor=False) / "keys"
 
 
 def new_key(name: str, password: str, directory: Path | None = None) -> KeyPair:
