@@ -214,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 52_889,
+    "code lines": 52_883,
     "classes": 524,
     "class names with several meanings": 0,
     "entries at the top": 16,

@@ -443,6 +443,26 @@ def test_a_file_that_cannot_be_kept_leaves_nothing(browser, folder, monkeypatch)
         assert browser.get(f"/{page}?plan={'x' * 5000}.toml&file={'x' * 5000}.csv").status_code == 400
 
 
+def test_nothing_is_wrong_before_anything_was_typed(browser, folder):
+    head, _, release = PLAN.partition("[schema.columns.age]")
+    (folder / "people.toml").write_text(head + release[release.index("[[release]]") :])
+    red = re.compile(r'class="problem"[^>]*>[^<]')
+    assert not red.search(browser.post("/declare?plan=people.toml", {"column": "age", "as": "usual"}).text)
+    page = browser.post("/add?plan=people.toml", {"ask": "mean", "column": "age"}).text
+    assert not red.search(page)
+    assert "Give the lowest age that can occur." in page
+    place = ["schema", "columns", "age"]
+    assert "Give the highest age that can occur." in browser.change("people.toml", [*place, "low"], "200,000", "").text
+    answer = browser.change("people.toml", [*place, "high"], "100", "").text
+    assert "The lowest age must be below the highest." in answer
+    answer = browser.change("people.toml", [*place, "low"], "0", "200,000").text
+    assert not red.search(answer)
+    assert "Mean age" in answer
+    data = tomllib.loads((folder / "people.toml").read_text())
+    assert data["schema"]["columns"]["age"] == {"low": 0, "high": 100}
+    assert data["release"][1]["column"] == "age"
+
+
 def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):
     (folder / "odd.csv").write_bytes("who;höhe\n1;25\n".encode("cp1252"))
     page = browser.get("/new?file=odd.csv&encoding=cp1252").text
@@ -558,7 +578,7 @@ def test_the_page_follows_an_editor(browser, folder):
 def test_what_is_wrong_stays_as_typed_and_is_said_at_its_place(browser, folder):
     browser.post("/add?plan=people.toml", {"ask": "mean"})
     answer = browser.change("people.toml", ["schema", "columns", "income", "high"], "a lot", "1000")
-    assert "&#39;a lot&#39;" in answer.text
+    assert "“a lot” is not a number" in answer.text
     assert tomllib.loads((folder / "people.toml").read_text())["schema"]["columns"]["income"]["high"] == "a lot"
     page = browser.get("/plan?plan=people.toml").text
     assert 'value="a lot"' in page
@@ -643,7 +663,9 @@ def test_questions_are_run_and_their_answers_taken_away(browser, folder, asks):
     add(browser, folder, asks)
     browser.post("/run?plan=people.toml", {"seen": _seen(browser, "people.toml")})
     page = _finished(browser, "people.toml")
-    assert page.count("<li><strong>") == len(asks) + 1
+    assert page.count('<section class="res" aria-labelledby="found-') == len(asks) + 1
+    assert page.count("<table>") >= len(asks)
+    assert "people-report" not in browser.get("/").text  # what was published is not offered as data
     with Ledger(folder / "people.ledger", read_only=True) as ledger:
         spent = ledger.spent()
     for what in ("report.html", "methods.html", "csv", "xlsx", "results.json", "script.py", "notebook.ipynb"):

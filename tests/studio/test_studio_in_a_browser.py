@@ -99,6 +99,10 @@ class Visit:
         except playwright.TimeoutError:
             pytest.fail(f"no {name!r} at {self.page.url}: {self.page.inner_text('body')} {self.wrong}")
 
+    def step(self, name: str, page=None) -> None:
+        """Open a step of the plan."""
+        (page or self.page).locator(f"#step-{name} > summary").click()
+
     def to(self, path: str) -> None:
         self.page.goto(self.address + path)
 
@@ -112,7 +116,7 @@ def test_the_token_is_in_no_address_and_no_referrer(chromium, folder):
         page.on("request", lambda one: told.append(f"{one.url} {one.all_headers()}"))
         page.goto(address)
         page.get_by_role("link", name="people.csv").click()
-        page.get_by_role("button", name="Plan", exact=True).wait_for()
+        page.get_by_role("button", name="Continue to the columns").wait_for()
         page.go_back()
         page.get_by_role("link", name="people.csv").wait_for()
         assert len(told) > 3
@@ -125,14 +129,13 @@ def test_a_newcomer_publishes_a_mean_in_eight_interactions(chromium, folder):
         visit = Visit(chromium, address)
         page = visit.page
         page.get_by_role("link", name="people.csv").click()  # 1
-        page.get_by_role("button", name="Plan", exact=True).click()  # 2
-        page.get_by_role("button", name="age holds numbers").click()  # 3
+        page.get_by_role("button", name="Continue to the columns").click()  # 2
+        page.get_by_role("button", name="Add age").click()  # 3
         page.get_by_label("lowest value").fill("0")  # 4
         page.get_by_label("highest value").fill("100")  # 5
         expect(page.locator("#column-0")).to_have_text("")
-        page.get_by_role("button", name="mean What is the average").click()  # 6
-        page.get_by_role("link", name="See the price and run").wait_for()
-        page.get_by_role("link", name="See the price and run").click()  # 7
+        page.get_by_role("button", name="Mean age").click()  # 6
+        page.get_by_role("link", name="See the price and publish").click()  # 7
         assert not list(folder.glob("*.ledger"))
         page.get_by_role("button", name="Read the data and publish").click()  # 8
         visit.wait_for("link", "Open the report")
@@ -180,6 +183,8 @@ def test_two_tabs_and_an_editor_lose_nothing(chromium, folder):
         visit.to("/plan?plan=people.toml")
         first, second = visit.page, visit.tab()
         second.goto(first.url)
+        visit.step("data", first)
+        visit.step("data", second)
         second.get_by_label("title", exact=True).first.focus()  # or it shows the first one's title within two seconds
         first.get_by_label("title", exact=True).first.fill("From the first")
         expect(first.locator(WRITTEN).first).to_have_value("From the first")
@@ -191,6 +196,7 @@ def test_two_tabs_and_an_editor_lose_nothing(chromium, folder):
         first.evaluate("document.activeElement.blur()")
         plan.write_text(plan.read_text().replace("From the first", "From an editor"))
         expect(first.locator("h1")).to_have_text("From an editor")
+        visit.step("price", first)
         first.get_by_label("budget ε", exact=True).fill("2.5")
         expect(first.locator("#live")).to_contain_text("ε = 2.5")
         assert plan.read_text().startswith("# written by hand")
@@ -204,6 +210,7 @@ def test_sliders_move_errors_without_a_press(chromium, folder, monkeypatch):
         visit.to("/plan?plan=people.toml")
         page = visit.page
         before = page.locator("#live .big").first.inner_text()
+        page.locator("#release-0 > summary").click()
         slider = page.locator("#release-0 input.slide")
         slider.focus()
         for _ in range(60):  # the page's script may not listen yet
@@ -227,6 +234,7 @@ def test_what_was_typed_is_written_before_a_click_counts(chromium, folder):
     with served(folder) as address:
         visit = Visit(chromium, address)
         visit.to("/plan?plan=people.toml")
+        visit.step("price")
         visit.page.get_by_label("budget ε", exact=True).fill("3.5")
         visit.page.get_by_role("navigation").get_by_role("link", name="Run", exact=True).click()
         expect(visit.page.locator("main")).to_contain_text("ε = 3.5")
@@ -241,6 +249,7 @@ def test_what_is_typed_before_the_scripts_come_is_written(chromium, folder):
         held = []
         visit.page.route("**/htmx.min.js", lambda route: held.append(route))
         visit.page.goto(visit.address + "/plan?plan=people.toml", wait_until="commit")
+        visit.step("data")
         visit.page.get_by_label("title", exact=True).first.fill("Half a sen")
         assert visit.page.locator("html.scripted").count() == 0
         held[0].continue_()
@@ -263,6 +272,7 @@ def test_a_killed_studio_loses_nothing(chromium, folder):
     try:
         visit = Visit(chromium, address)
         assert "/plan?plan=people.toml" in visit.page.url
+        visit.step("data")
         visit.page.get_by_label("title", exact=True).first.fill("Half a sen")
         expect(visit.page.locator(WRITTEN).first).to_have_value("Half a sen")
         running.send_signal(signal.SIGKILL)
@@ -285,11 +295,14 @@ def test_hostile_names_run_no_script(chromium, folder):
         visit = Visit(chromium, address)
         page = visit.page
         page.get_by_role("link", name="people.csv").click()
-        page.get_by_role("button", name="Plan", exact=True).click()
+        page.get_by_role("button", name="Continue to the columns").click()
+        page.locator(".adds button").first.click()
         page.get_by_role("button", name="holds labels", exact=False).first.click()
         page.get_by_label("labels (needed)").fill("<img src=x onerror=alert(2)>, ok")
         expect(page.locator("#column-0")).to_have_text("")
+        visit.step("data")
         page.get_by_label("title", exact=True).first.fill("<script>alert(3)</script>")
+        visit.step("questions")
         page.get_by_role("button", name="table How many rows").click()
         page.locator("#release-1").wait_for()
         for step in ("Review", "Run", "Ledger", "Learn", "File", "Plan"):
@@ -305,8 +318,9 @@ def test_it_reads_and_saves_without_scripts(chromium, folder):
         visit.to("/plan?plan=people.toml")
         page = visit.page
         assert "± " in page.inner_text("#live")
+        visit.step("price")
         page.get_by_label("budget ε", exact=True).fill("3")
-        page.get_by_role("button", name="Save").first.click()
+        page.locator("#step-price").get_by_role("button", name="Save").click()
         assert tomllib.loads((folder / "people.toml").read_text())["budget"]["epsilon"] == 3
         assert "ε = 3" in page.inner_text("#live")
 
@@ -315,6 +329,7 @@ STEPS = (
     "/",
     "/new?file=people.csv",
     *(f"/{one}?plan=people.toml" for one in ("plan", "review", "run", "ledger", "learn", "text")),
+    *(f"/plan?plan=people.toml&at={one}" for one in ("data", "unit", "column income", "release 0", "price")),
 )
 
 
@@ -344,10 +359,12 @@ def test_everything_is_reached_by_keyboard(chromium, folder):
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         reached = set()
-        for _ in range(120):
+        for _ in range(250):
             page.keyboard.press("Tab")
             reached.add(page.evaluate("document.activeElement.value || document.activeElement.textContent"))
-        assert {"mean", "count", "none", "See the price and run"} <= reached
+            if page.evaluate("document.activeElement.matches('details:not([open]) > summary')"):
+                page.keyboard.press("Enter")
+        assert {"mean", "count", "none", "See the price and publish"} <= reached
 
 
 @pytest.mark.deep

@@ -200,9 +200,10 @@ class SettingHelp:
 
 @dataclass(frozen=True)
 class GalleryEntry:
-    """One question of the gallery: its name in a plan file, its topic, what it answers, and its settings."""
+    """One question of the gallery: its name in a plan file, its heading, topic, what it answers, and its settings."""
 
     ask: str
+    heading: str
     topic: str
     answers: str
     settings: tuple[SettingHelp, ...]
@@ -229,7 +230,7 @@ def _entry(ask: str, kind: Any) -> GalleryEntry:
         for name, required in kind.settings().items()
         if name in kind.forms
     )
-    return GalleryEntry(ask, kind.topic, kind.answers, settings)
+    return GalleryEntry(ask, kind.heading, kind.topic, kind.answers, settings)
 
 
 def _kind(of: form.Form) -> str:

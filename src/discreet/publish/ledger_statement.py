@@ -14,7 +14,7 @@ from discreet.core.errors import InvalidParameter, spelling
 from discreet.core.guarantee import Guarantee
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.composition import compose
-from discreet.results.charts import drawing, drawing_library, offline, rendered
+from discreet.results.charts import drawing, drawing_library, environment, offline
 from discreet.results.display import as_text
 from discreet.results.ledger import Spend, Statement
 from discreet.results.wording import mechanism_words
@@ -244,37 +244,6 @@ _PAGE_WIDTH = 300
 """Of a chart, in pixels: fits a phone; pages scale it."""
 _KEYS: tuple[Key, ...] = ("release", "period", "team")
 
-_TEMPLATE = """
-<h1>{{ title }}</h1>
-<section class="card">
-<div class="bar" role="img" aria-label="{{ share }} % of the budget is spent">
-<span style="width: {{ share }}%"></span></div>
-<dl>{% for name, value in facts %}<dt>{{ name }}</dt><dd>{{ value }}</dd>{% endfor %}</dl>
-</section>
-{% if chart %}
-<figure>{{ chart|safe }}<figcaption>What was spent, in % of the budget, over time (UTC).</figcaption></figure>
-{% endif %}
-{% for key, rows, picture in groups %}
-<h2>By {{ key }}</h2>
-{% if picture %}<figure>{{ picture|safe }}</figure>{% endif %}
-<div class="wide"><table><caption>Charges by {{ key }}</caption>
-<thead><tr><th class="label" scope="col">{{ key }}</th><th scope="col">releases</th>
-<th scope="col">charge</th></tr></thead>
-<tbody>{% for row in rows %}<tr>
-<th class="label" scope="row"{% if key == "period" %} style="white-space: nowrap"{% endif %}>{{ row.name }}</th>
-<td>{{ row.releases }}</td><td>{{ row.charge }}</td></tr>{% endfor %}</tbody></table></div>
-{% endfor %}
-{% if spends %}
-<h2>Every release</h2>
-{% for seq, created, name, title, partition, charge, words in spends %}
-<details><summary>{{ name or "(unnamed)" }}: {{ charge }}</summary>
-<dl><dt>entry</dt><dd>{{ seq }}, {{ created }} UTC</dd><dt>release</dt><dd>{{ title }}</dd>
-{% if partition %}<dt>partition</dt><dd>{{ partition }}</dd>{% endif %}
-<dt>in words</dt><dd>{{ words }}</dd></dl></details>
-{% endfor %}
-{% endif %}
-"""
-
 
 def ledger_page(statement: Statement) -> str:
     """The statement as a page that needs no script and no network; everything from outside is escaped.
@@ -292,14 +261,17 @@ def ledger_page(statement: Statement) -> str:
     """
     grouped = [(key, spending_by(statement, key)) for key in _KEYS]
     shown = [(key, rows, _bars(statement, rows)) for key, rows in grouped if _tells(key, rows)]
-    return rendered(
-        _TEMPLATE,
-        title=statement.heading() if "://" in statement.path else f"Ledger {Path(statement.path).name}",
-        share=round(_percent(statement.spent, statement.budget), 1),
-        facts=statement.facts(),
-        chart=drawing(spending_chart(statement)) if statement.spends else "",
-        groups=shown,
-        spends=[told_of(one, statement) for one in statement.spends],
+    return (
+        environment()
+        .get_template("ledger_page.html")
+        .render(
+            title=statement.heading() if "://" in statement.path else f"Ledger {Path(statement.path).name}",
+            share=round(_percent(statement.spent, statement.budget), 1),
+            facts=statement.facts(),
+            chart=drawing(spending_chart(statement)) if statement.spends else "",
+            groups=shown,
+            spends=[told_of(one, statement) for one in statement.spends],
+        )
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from discreet.publish.report import plain
-from discreet.results.charts import environment, rendered
+from discreet.results.charts import environment
 from discreet.results.display import printable
 
 if TYPE_CHECKING:
@@ -86,24 +86,6 @@ def review_markdown(facts: Mapping[str, Any], escape: Callable[[str], str] = pla
 # ---- Codebook page: one row per column, with a small chart of its released counts.
 
 
-_CODEBOOK = """<h1>{{ title }}</h1>
-<p>{{ units }}</p>
-{% if sizes %}<p>{{ sizes }}</p>{% endif %}
-<div class="wide"><table class="stack">
-<caption>Columns</caption>
-<thead><tr><th class="label" scope="col">column</th><th class="label" scope="col">what it holds</th>
-<th class="label" scope="col">distribution</th></tr></thead>
-<tbody>{% for one in columns %}<tr><th class="label" scope="row"><strong>{{ one.name }}</strong></th>
-<td class="text">{{ one.words }}
-{% if one.labels %}<br><span class="soft">{{ one.labels }}</span>{% endif %}
-<br><small>{{ one.origin }}</small></td><td class="text">{% if one.bars %}
-<svg class="hist" role="img" aria-label="{{ one.chart }}" width="170" height="36" viewBox="0 0 170 36">
-{% for bar in one.bars %}<rect x="{{ bar.x }}" y="{{ bar.y }}" width="{{ bar.width }}" height="{{ bar.height }}"/>
-{% endfor %}</svg><small>{{ one.range_words }}</small>{% endif %}</td></tr>{% endfor %}</tbody></table></div>
-<p class="soft small">The area of a bar is a noisy count of the values there; the drawing ends at the bounds.</p>
-<div class="card"><h2>How it is protected</h2><dl>
-{% for name, text in protection %}<dt>{{ name }}</dt><dd>{{ text }}</dd>{% endfor %}</dl></div>
-"""
 _WIDTH, _HEIGHT = 170.0, 36.0
 _NARROWEST = 1 / 40
 """Part of the range; narrower cells are drawn with their neighbour."""
@@ -112,13 +94,16 @@ _NARROWEST = 1 / 40
 def codebook_page(codebook: Mapping[str, Any]) -> str:
     """The page, from what `Codebook.to_dict` returns."""
     columns = [{**one, **_chart(one)} for one in codebook["columns"]]
-    return rendered(
-        _CODEBOOK,
-        title=f"Codebook of {codebook['source']}",
-        units=codebook["units_words"],
-        sizes=codebook["sizes_words"],
-        columns=columns,
-        protection=codebook["protection_words"],
+    return (
+        environment()
+        .get_template("codebook.html")
+        .render(
+            title=f"Codebook of {codebook['source']}",
+            units=codebook["units_words"],
+            sizes=codebook["sizes_words"],
+            columns=columns,
+            protection=codebook["protection_words"],
+        )
     )
 
 

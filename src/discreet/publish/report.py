@@ -302,7 +302,7 @@ def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
     measure = readings[0]["measure"]
     bars = measure in WHOLE
     ends = [end for one in _reliable(readings) or readings for end in _reach(one)] + [0.0] * bars
-    low, high, step = _axis(min(ends), max(ends), whole=bars)
+    low, high, step = axis_for(min(ends), max(ends), whole=bars)
 
     def at(value: float) -> float:
         return round(100 * (min(max(value, low), high) - low) / (high - low), 1)
@@ -315,7 +315,7 @@ def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
     return {
         "panels": [{"name": name, "rows": rows} for name, rows in panels.items()],
         "ticks": [
-            (at(tick), _tick(tick, step, measure), "start" if tick == low else "end" if tick == ticks[-1] else "middle")
+            (at(tick), tick_words(tick, step, measure), {low: "start", ticks[-1]: "end"}.get(tick, "middle"))
             for tick in ticks
         ],
         "zero": at(0.0) if low <= 0 <= high else None,
@@ -347,7 +347,7 @@ def _row(
     }
 
 
-def _axis(low: float, high: float, *, whole: bool) -> tuple[float, float, float]:
+def axis_for(low: float, high: float, *, whole: bool) -> tuple[float, float, float]:
     """Ends and step of an axis that holds both numbers: round ones, about four steps apart."""
     width = (high - low or abs(high) or 1.0) / _TICKS
     unit = 10.0 ** floor(log10(width))
@@ -356,7 +356,8 @@ def _axis(low: float, high: float, *, whole: bool) -> tuple[float, float, float]
     return floor(low / step + 1e-9) * step, max(ceil(high / step - 1e-9), floor(low / step) + 1) * step, step
 
 
-def _tick(value: float, step: float, measure: str) -> str:
+def tick_words(value: float, step: float, measure: str = "") -> str:
+    """A tick of an axis, with the digits of its step."""
     times, mark = (100, "\N{NO-BREAK SPACE}%") if measure in SHARES else (1, "")
     digits = next((digits for digits in range(12) if abs(round(times * step, digits) - times * step) < step / 1e3), 12)
     return f"{times * value:,.{digits}f}{mark}".replace("-", "−")

@@ -623,6 +623,7 @@ class MedianQuestion(QuantileQuestion):
     0.5
     """
 
+    heading: ClassVar[str] = "Median {subject}"
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "Which value has half of the rows below it?"
     forms: ClassVar[form.Forms] = {

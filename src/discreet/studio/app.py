@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from discreet.core.errors import DiscreetError
+from discreet.results.charts import PAGES, PALETTE
 from discreet.studio import plan_pages, publish_pages, start_pages
 from discreet.studio.desk import HERE, Desk, Folder, from_script
 from discreet.studio.guard import ENTER, Guard, Message, Receive, Send
@@ -73,6 +74,7 @@ class Turns:
 
 
 MOST_UPLOAD = 500_000_000
+_LOOK = PALETTE + (PAGES[0] / "look.css").read_text(encoding="utf-8")
 FAILED = "The studio could not answer this"
 Handler = Callable[[Desk, Request], Any]
 _SEEN: dict[str, Handler] = {
@@ -124,6 +126,7 @@ def studio_app(folder: Path, *, token: str, most_upload: int = MOST_UPLOAD) -> G
     routes = [
         *(Route(path, _answering(desk, handler), methods=["GET"]) for path, handler in _SEEN.items()),
         *(Route(path, _answering(desk, handler), methods=["POST"]) for path, handler in _DONE.items()),
+        Route("/look.css", lambda _: Response(_LOOK, media_type="text/css")),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     app = Starlette(routes=routes, exception_handlers={DiscreetError: partial(_refused, desk)})

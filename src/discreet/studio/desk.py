@@ -25,6 +25,7 @@ from discreet.core.files import reason
 from discreet.plans.job import Job, JobPlan, JobResult, RunProgress
 from discreet.plans.plan_file import PlanFile, lines_of
 from discreet.publish.pages import coded
+from discreet.results.charts import PAGES
 from discreet.results.display import held
 from discreet.results.plan import Plan
 from discreet.studio.toml_document import Place, TomlDocument, digest_of, value_at
@@ -125,6 +126,8 @@ class Folder:
             hidden = len(place.parts) >= _DEEP
             folders[:] = [] if hidden else sorted(one for one in folders if not one.startswith((".", "node_modules")))
             own = sorted(one for one in files if one.lower().endswith(endings) and not one.startswith("."))
+            if {"results.json", "report.md"} <= {*files}:
+                own = []  # what was published is no data about people
             found += [str(place / one) for one in own if one != "pyproject.toml"]
             if len(found) > _MOST:
                 break
@@ -410,8 +413,8 @@ class Desk:
 
     def __post_init__(self) -> None:
         self._pages = Environment(
-            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-            lstrip_blocks=True, finalize=held,
+            loader=FileSystemLoader([HERE / "templates", *PAGES]), autoescape=True, undefined=StrictUndefined,
+            trim_blocks=True, lstrip_blocks=True, finalize=held,
         )  # fmt: skip
         self._pages.filters["coded"] = coded
 

@@ -32,16 +32,21 @@ def typed_value(kind: str, text: str) -> Any:
     --------
     >>> typed_value("number", "0.50"), typed_value("numbers", "0, 18, 65"), typed_value("number", "about ten")
     (0.5, [0, 18, 65], 'about ten')
-    >>> typed_value("labels", "north, south")
-    ['north', 'south']
+    >>> typed_value("labels", "north, south"), typed_value("bound", "200,000"), typed_value("numbers", "0, 1,000")
+    (['north', 'south'], 200000, [0, 1000])
     """
     if not text.strip():
         return GONE
     return _READ.get(kind, lambda typed: typed)(text)
 
 
+_THOUSANDS = re.compile(r"(?<=\d)[,\s_'’](?=\d{3}(?!\d))")
+"""A mark between thousands: 200,000 and 200 000 are numbers."""
+_GROUPED = 10_000
+
+
 def _number(text: str) -> Any:
-    stripped = text.strip()
+    stripped = _THOUSANDS.sub("", text.strip())
     for read in (int, float):
         try:
             value = read(stripped)
@@ -59,7 +64,8 @@ def _number_or_day(text: str) -> Any:
 
 
 def _numbers(text: str) -> Any:
-    values = [_number(part) for part in text.strip().strip("[]").split(",") if part.strip()]
+    mark = r",\s+" if re.search(r",\s", text) else ","  # with spaces between numbers, a comma inside one is its own
+    values = [_number(part) for part in re.split(mark, text.strip().strip("[]")) if part.strip()]
     return text if any(isinstance(value, str) for value in values) else values
 
 
@@ -132,6 +138,8 @@ def _listed(kind: str, values: list[Any]) -> str:
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and abs(value) >= _GROUPED:
+        return f"{value:,}"
     return repr(value) if isinstance(value, float) else value if isinstance(value, str) else _plain(value)
 
 
@@ -163,23 +171,22 @@ def _quoted(text: str) -> str:
 
 _EPSILONS, _SHARES = (0.01, 10.0), (0.1, 10.0)
 _SPENDING = {
-    "epsilon": ("number", "ε: what this may spend. Smaller is more private and noisier.", _EPSILONS),
-    "delta": (
-        "number",
-        "δ: a small probability, such as 1e-6, with which ε may not hold. Few questions need it.",
-        None,
-    ),
+    "epsilon": ("number", "How much of the budget this may use (ε). Less is more private and less exact.", _EPSILONS),
+    "delta": ("number", "A small chance, such as 0.000001, with which ε may fail. Few questions need one.", None),
     "rho": ("number", "ρ of zero-concentrated differential privacy.", _EPSILONS),
     "mu": ("number", "μ of Gaussian differential privacy.", _EPSILONS),
-    "weight": ("number", "Weight of this release when the budget is divided.", _SHARES),
+    "weight": ("number", "How much of the budget this gets, compared with the other questions.", _SHARES),
 }
 _COLUMN = {
-    "low": ("bound", "lowest value", "Smaller values are moved up to it. Take it from public facts, not the data."),
-    "high": ("bound", "highest value", "Larger values are moved down to it. Wider bounds mean more noise."),
-    "grid": ("toml", "step", "Values are rounded to multiples of it: 1 for years, 0.01 for money. Or leave it empty."),
-    "categories": ("labels", "labels", "Every label that can occur, with commas between; from a codebook, say."),
+    "low": ("bound", "lowest value", "The lowest that can occur, as everybody knows it: 0 for an age or an income."),
+    "high": (
+        "bound", "highest value", "120 for an age, 200,000 for a yearly income. Higher values count as this one."
+    ),
+    "grid": ("toml", "step", "Values are rounded to multiples of it: 1 for years, 0.01 for money. It may stay empty."),
+    "categories": ("labels", "labels", "Every label that can occur, with commas between; from the questionnaire, say."),
     "unlisted": ("flag", "labels are not public", "Only the question “Which labels occur?” can use the column."),
     "unknown": ("text", "other labels", "What happens to labels that are not on the list: drop, or =other."),
+    "missing": ("labels", "read as missing", "Codes that stand for no answer: 99, N, unknown."),
     "nulls": ("toml", "missing values", "Empty: rows without a value are dropped. Or a value that takes their place."),
 }  # fmt: skip
 _LABELLED = {"categories", "labels", "bands"}
@@ -187,10 +194,11 @@ _SHOWN = {"number": ("low", "high", "grid"), "labels": ("categories",), "unliste
 _TOP: dict[Place, tuple[str, str, str]] = {
     ("title",): ("text", "title", "What the report is called."),
     ("budget", "epsilon"): (
-        "number", "budget ε", "What all releases about these people may spend together. 1 is a common choice."
+        "number", "budget ε", "What everything that you ever publish about these people may use. 1 is a common choice."
     ),
     ("budget", "delta"): (
-        "number", "budget δ", "Leave it empty unless a question asks for it; then below one in the number of people."
+        "number", "budget δ", "A chance with which the limit ε may fail. Leave it empty unless a question asks for it; "
+        "then take less than one in the number of people, such as 0.000001."
     ),
 }  # fmt: skip
 
@@ -277,9 +285,64 @@ def _entry(ask: Any) -> GalleryEntry | None:
     return next((one for one in gallery() if one.ask == ask), None)
 
 
+_CODES = re.compile(r"^(release '.*?': )?|( Nothing was (spent|read)\.)$")
+
+
 def _field(draft: Draft, place: Place, kind: str, label: str, words: str, **more: Any) -> Field:
-    text = shown_text(kind, value_at(draft.data, place))
-    return Field(place=place, kind=kind, label=label, words=words, text=text, problem=draft.problems.get(place), **more)
+    value = value_at(draft.data, place)
+    text, problem = shown_text(kind, value), draft.problems.get(place)
+    if kind in ("number", "bound") and isinstance(value, str):
+        problem = f"“{text}” is not a number. Write digits, for example 40 or 1,000."
+    elif not text or _waits(draft, value):
+        problem = None  # nothing was typed, so nothing is wrong yet
+    said = None if problem is None else plain_words(problem)
+    return Field(place=place, kind=kind, label=label, words=words, text=text, problem=said, **more)
+
+
+def _waits(draft: Draft, value: Any) -> bool:
+    """True where a setting names a column of which too little is known."""
+    names = value if isinstance(value, list) else [value]
+    return any(("schema", "columns", name) in draft.problems for name in names if isinstance(name, str))
+
+
+def plain_words(problem: str) -> str:
+    """A refusal of the plan file, without what only its text shows."""
+    return _CODES.sub("", problem)
+
+
+def column_note(draft: Draft, name: str) -> tuple[str, bool]:
+    """The next thing to do about a column, and whether something that was typed is wrong."""
+    given = value_at(draft.data, ("schema", "columns", name))
+    problem = draft.problems.get(("schema", "columns", name))
+    if problem is None or not isinstance(given, Mapping):
+        return (plain_words(problem) if problem else ""), problem is not None
+    low, high = given.get("low"), given.get("high")
+    if any(isinstance(end, str) for end in (low, high)):
+        return "", False  # the field says so
+    if "categories" in given:
+        return (
+            (plain_words(problem), True) if given["categories"] else (f"List the labels that {name} can have.", False)
+        )
+    if {"categories", "bands", "labels", "value", "unlisted"} & set(given):
+        return plain_words(problem), True
+    if low is None or high is None:
+        return f"Give the {'lowest' if low is None else 'highest'} {name} that can occur.", False
+    if low >= high:
+        return f"The lowest {name} must be below the highest.", True
+    return plain_words(problem), True
+
+
+def column_summary(given: Any) -> str:
+    """A declaration in a line: what a closed part of the page says."""
+    if not isinstance(given, Mapping):
+        return ""
+    if "unlisted" in given:
+        return "labels that are not public"
+    if isinstance(given.get("categories"), list):
+        return ", ".join(map(str, given["categories"]))
+    if "low" in given and "high" in given:
+        return f"{_word(given['low'])} to {_word(given['high'])}"
+    return ", ".join(given)
 
 
 def fact_fields(draft: Draft) -> list[Field]:
@@ -301,12 +364,9 @@ def unit_fields(draft: Draft, columns: Sequence[str]) -> list[Field]:
     chosen = value_at(draft.data, ("schema", "unit", "column"))
     names = [*columns] if chosen is GONE or chosen in columns else [*columns, str(chosen)]
     options = (("", "each row is a different person"), *((name, f"a person is told by {name}") for name in names))
-    fields = [
-        _field(
-            draft, ("schema", "unit", "column"), "text", "who is protected",
-            "Choose the column that tells people apart if somebody can have several rows.", options=options,
-        )
-    ]  # fmt: skip
+    help_words = "Can somebody have several rows? Then choose the column that tells people apart."
+    place: Place = ("schema", "unit", "column")
+    fields = [_field(draft, place, "text", "who is protected", help_words, options=options)]
     if chosen is GONE:
         return fields
     limits = value_at(draft.data, ("schema", "unit"))
@@ -319,12 +379,18 @@ def unit_fields(draft: Draft, columns: Sequence[str]) -> list[Field]:
     return fields + [_field(draft, ("schema", "unit", key), "number", *words[key]) for key in used]
 
 
+def kind_of(given: Any) -> str:
+    """The kind of a declaration: numbers, labels, or labels that are not public."""
+    held = set(given) if isinstance(given, Mapping) else set()
+    return "labels" if held & _LABELLED else "unlisted" if "unlisted" in held else "number"
+
+
 def column_fields(draft: Draft, name: str) -> list[Field]:
     """The declaration of one column."""
     place: Place = ("schema", "columns", name)
     declared = value_at(draft.data, place)
     given = declared if isinstance(declared, Mapping) else {}
-    kind = "labels" if "categories" in given else "unlisted" if "unlisted" in given else "number"
+    kind = kind_of(given)
     others = [key for key in given if key not in (*_SHOWN[kind], "source")]
     if {"bands", "labels", "value"} & set(given):
         shown = [key for key in given if key != "source"]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,31 +17,19 @@ from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile, PlannedQuestion, open_options
 from discreet.plans.profile import ProfilePlan, plan_profile, run_profile
 from discreet.plans.skeleton import gallery, needs_delta, suggested
-from discreet.publish.report import meaning_of
+from discreet.publish.report import axis_for, tick_words
 from discreet.results import plan as planning
-from discreet.results.display import number, printable
+from discreet.results.display import printable
 from discreet.results.wording import attacker_words
+from discreet.studio import forms
 from discreet.studio.desk import Desk, Draft, FormData, form_of, from_script
-from discreet.studio.forms import (
-    Field,
-    column_fields,
-    fact_fields,
-    kind_at,
-    place_of_name,
-    question_fields,
-    shown_text,
-    typed_value,
-    unit_fields,
-)
-from discreet.studio.start_pages import budget_bar, columns_of, interval_sketch, unit_picture
+from discreet.studio.start_pages import columns_of
 from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, digest_of, value_at
 
 # ---- Live view: errors, costs and warnings of a draft, ready to be shown. Reads no data.
 
 
 _DIGITS = 3
-_ROOM = 4
-"""A sketch shows so many times the interval to either side, as far as the bounds go."""
 
 
 def live_view(draft: Draft) -> dict[str, Any]:
@@ -73,10 +60,19 @@ def _unplanned(draft: Draft) -> list[dict[str, Any]]:
 
 
 def _wrong(draft: Draft, position: int, title: str) -> dict[str, Any]:
+    """A question that cannot be planned: it waits for a column, or says what is wrong with it."""
     release = value_at(draft.data, ("release", position))
-    named = release.get("title", release.get("name", title)) if isinstance(release, Mapping) else title
-    said = draft.below("release", position) or "It cannot be planned before the mistakes above are mended."
-    return {"title": str(named), "problem": said, "position": position}
+    given = release if isinstance(release, Mapping) else {}
+    column = given.get("column")
+    waits = ("schema", "columns", column) in draft.problems
+    said = draft.below("release", position) or "It waits for what is missing above."
+    if waits:
+        said = f"It waits for what is missing about {column}."
+    return {
+        "title": str(given.get("title", given.get("name", title))),
+        "problem": forms.plain_words(said),
+        "wrong": not waits,
+    }
 
 
 def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuestion]) -> dict[str, Any]:
@@ -90,7 +86,7 @@ def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuesti
     words = f"The releases take {100 * used:.0f} % of the budget {file.budget}."
     unit = file.schema.unit.name
     return {
-        "bar": Markup(budget_bar(parts, words)),  # drawn by us; names in it are escaped
+        "parts": parts,
         "used": words,
         "cost": "nothing: all of it is released" if job.cost is None else str(job.cost),
         "left": str(job.remaining),
@@ -124,21 +120,19 @@ def _part(guarantee: Guarantee, budget: Guarantee) -> float:
 def _card(one: PlannedQuestion, planned: planning.Plan, rows: int | None) -> dict[str, Any]:
     error = planned.rows()[0]["error_95"]
     chance = planning.sampling_error(one.question, rows=rows)
-    free = planning.privacy_is_free(one.question, planned)
+    both = None if chance is None or error is None else (error**2 + chance**2) ** 0.5
+    told = {"error": error, "both": both}
     return {
         "title": one.title,
         "problem": None,
         "read": planned.read,
-        "error": None if error is None else _in_words(error, one.question),
-        "chance": None if chance is None else _in_words(chance, one.question),
+        **{name: None if value is None else _in_words(value, one.question) for name, value in told.items()},
         "effect": None if planned.smallest_effect is None else _short(planned.smallest_effect),
         "cost": str(planned.guarantee),
-        "mechanism": planned.mechanism.replace("_", " "),
-        "tells": meaning_of(one.question, {}),
-        "sketch": _sketch(one.question, error, chance, rows),
+        "chart": _forecast(told, one.question),
         "notes": [note[:1].upper() + note[1:] for note in (*_data(planned), *planned.notes)],
         "warnings": planning.release_warnings(one.question, planned, rows),
-        "free": free,
+        "free": planning.privacy_is_free(one.question, planned),
     }
 
 
@@ -156,43 +150,36 @@ def _in_words(error: float, question: Any) -> str:
 
 
 def _short(value: float) -> str:
-    return number(float(f"{value:.{_DIGITS}g}"))
+    """Three digits, as people write them: 89,100 and not 8.91e+04."""
+    rounded = float(f"{value:.{_DIGITS}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
 
 
-def _sketch(question: Any, error: float | None, chance: float | None, rows: int | None) -> Any:
-    """The interval around an expected value, on the scale of what is read; None where there is no such scale."""
-    place = None if error is None else _scale(question, rows)
-    if error is None or place is None:
+def _forecast(errors: Mapping[str, float | None], question: Any) -> dict[str, Any] | None:
+    """A chart of how far noise moves a number, and noise and sampling together; None where that is not known."""
+    times = 100 if question.ask == "proportion" else 1
+    known = {name: times * reach for name, reach in errors.items() if reach}
+    if "error" not in known:
         return None
-    low, high, centre = place
-    both = None if chance is None else (error**2 + chance**2) ** 0.5
-    reach = _ROOM * max(error, both or 0.0)
-    low, high = max(low, centre - reach), min(high, centre + reach)
-    words = f"Sketch around {_short(centre)}: noise reaches {_short(error)} to either side"
-    words += "." if both is None else f", noise and chance together {_short(both)}."
-    return Markup(interval_sketch(low, high, centre, error, both, words))  # numbers alone
+    _, end, step = axis_for(0.0, max(known.values()), whole=False)
 
+    def reach(name: str) -> tuple[float, float] | None:
+        return (50 - 50 * known[name] / end, 50 + 50 * known[name] / end) if name in known else None
 
-def _scale(question: Any, rows: int | None) -> tuple[float, float, float] | None:
-    """Least, greatest and expected value of what a question reads."""
-    size, bounds = planning.rows_of(question, rows), planning.averaged_bounds(question)
-    if question.ask == "proportion":
-        return 0.0, 1.0, planning.expected_proportion(question)
-    if size is None:
-        return None
-    if question.ask in planning.COUNTS:
-        return 0.0, float(size), size / planning.groups_of(question)
-    if question.ask == "quantile":
-        of_one = size / planning.groups_of(question)
-        return 0.0, of_one, planning.shares_of(question)[0] * of_one
-    if bounds is None:
-        return None
-    width = bounds.high - bounds.low
-    if question.ask == "mean":
-        centre = bounds.low + width / 2 if question.expected_mean is None else question.expected_mean
-        return bounds.low, bounds.high, centre
-    spread = width / planning.SPREAD
-    return {"variance": (0.0, width**2 / 4, spread**2), "std": (0.0, width / 2, spread)}.get(question.ask)
+    rows = [
+        {"label": label, "value": f"± {_short(known[name])}", "interval": "", "unsure": False, "bar": None, "at": 50,
+         "noise": reach("error"), "population": reach("both") if name == "both" else None}
+        for name, label in (("error", "Noise"), ("both", "With sampling")) if name in known
+    ]  # fmt: skip
+    ticks = [(0, "start"), (25, "middle"), (50, "middle"), (75, "middle"), (100, "end")]
+    unit = "percentage points away from the truth" if times > 1 else "away from the true value"
+    return {
+        "panels": [{"name": "", "rows": rows}],
+        "ticks": [(place, tick_words(end * (place / 50 - 1), step / 2), anchor) for place, anchor in ticks],
+        "zero": 50,
+        "cut": False,
+        "unit": unit,
+    }
 
 
 # ---- Plan pages: declare public facts, add questions, and see what each would give and cost.
@@ -212,39 +199,90 @@ _FIRST_PART = 0.2
 
 def plan_page(desk: Desk, request: Request) -> Response:
     """The plan: public facts and questions, and what they would give."""
-    return _shown(desk, desk.document(request), at=request.query_params.get("at"))
+    return _shown(desk, desk.document(request), at=request.query_params.get("at", ""))
 
 
-def _page_facts(desk: Desk, document: TomlDocument, digest: str, draft: Draft) -> dict[str, Any]:
+def _page_facts(desk: Desk, document: TomlDocument, digest: str, draft: Draft, at: str = "") -> dict[str, Any]:
     """Everything that the plan page shows."""
     columns, refusal = _columns(desk, draft, document)
     declared = value_at(draft.data, ("schema", "columns"))
-    names = [*declared] if isinstance(declared, Mapping) else []
+    known = declared if isinstance(declared, Mapping) else {}
     unit, total = (value_at(draft.data, ("schema", "unit", key)) for key in ("column", "total"))
-    releases = draft.data.get("release")
+    live = live_view(draft)
+    questions = _questions(draft, live["cards"], at) if isinstance(draft.data.get("release"), list) else []
+    kind = at.partition(" ")[0]
     return {
         "plan": desk.name_of(document),
         "step": "plan",
         "title": draft.data.get("title", document.path.stem),
         "seen": digest,
         "undoable": document.undoable,
-        "facts": fact_fields(draft),
-        "unit": unit_fields(draft, [*columns]),
-        "unit_picture": Markup(unit_picture(total if isinstance(total, int) else None, unit is not GONE)),
-        "columns": [
-            (name, column_fields(draft, name), draft.problems.get(("schema", "columns", name))) for name in names
-        ],
+        "open": {"column": "columns", "release": "questions"}.get(kind, kind) or ("questions" if known else "columns"),
+        "said": _said(draft, columns, known, questions, live),
+        "facts": forms.fact_fields(draft),
+        "unit": forms.unit_fields(draft, [*columns]),
+        "rows_kept": total if isinstance(total, int) else None,
+        "grouped": unit is not GONE,
+        "columns": _declared(draft, known, at),
+        "known": [*columns],
         "undeclared": _undeclared(draft, columns),
         "unread": refusal,
-        "questions": _questions(draft) if isinstance(releases, list) else [],
+        "questions": questions,
         "gallery": [(topic, list(ones)) for topic, ones in groupby(gallery(), lambda one: one.topic)],
-        "live": live_view(draft),
+        "live": live,
     }
 
 
-def _shown(desk: Desk, document: TomlDocument, *, at: str | None = None, **headers: str) -> Response:
+def _said(
+    draft: Draft, columns: Mapping[str, str], known: Mapping[str, Any], questions: list[Any], live: Mapping[str, Any]
+) -> dict[str, str]:
+    """What each closed step says."""
+    source, unit, total = (
+        value_at(draft.data, place)
+        for place in (("source",), ("schema", "unit", "column"), ("schema", "unit", "total"))
+    )
+    place = source.get("path", "a connection") if isinstance(source, Mapping) else "none"
+    limit = "" if total is GONE else f"; at most {total} {'row' if total == 1 else 'rows'} of each count"
+    whole = live["whole"]
+    return {
+        "data": f"{place}, {len(columns)} columns",
+        "unit": "Each row by itself" if unit is GONE else f"Each person, told by {unit}{limit}",
+        "columns": ", ".join(known) or "What your questions are about",
+        "questions": "; ".join(one["title"] for one in questions) or "What would you like to know?",
+        "price": whole["used"] if whole else "How much privacy it costs, before anything is read",
+    }
+
+
+_ASKS = {"number": ("mean", "median", "histogram"), "labels": ("proportion", "table"), "unlisted": ("common_labels",)}
+"""Questions that are offered beside a column."""
+
+
+def _declared(draft: Draft, known: Mapping[str, Any], at: str) -> list[dict[str, Any]]:
+    """The columns of the plan: what is known of each, what is missing, and what may be asked about it."""
+    told = []
+    for name, given in known.items():
+        note, wrong = forms.column_note(draft, name)
+        kind = forms.kind_of(given)
+        fit = [one for ask in _ASKS[kind] for one in gallery() if one.ask == ask]
+        asks = [(one.ask, one.heading.format(subject=name, noun="rows", columns=name)) for one in fit]
+        told.append(
+            {
+                "name": name,
+                "kind": kind,
+                "said": note or forms.column_summary(given),
+                "note": note,
+                "wrong": wrong,
+                "open": at == f"column {name}" or (bool(note) and not at.startswith("column ")),
+                "fields": forms.column_fields(draft, name),
+                "asks": asks,
+            }
+        )
+    return told
+
+
+def _shown(desk: Desk, document: TomlDocument, *, at: str = "", **headers: str) -> Response:
     digest, draft = desk.draft(document)
-    return desk.page("plan.html", headers=headers, **_page_facts(desk, document, digest, draft), at=at)
+    return desk.page("plan.html", headers=headers, **_page_facts(desk, document, digest, draft, at), at=at)
 
 
 def undeclared_columns(desk: Desk, draft: Draft, document: TomlDocument) -> list[str]:
@@ -271,25 +309,29 @@ def _columns(desk: Desk, draft: Draft, document: TomlDocument) -> tuple[dict[str
     return columns_of(open_options(options, document.path.parent, period), desk.folder)
 
 
-def _questions(draft: Draft) -> list[dict[str, Any]]:
+def _questions(draft: Draft, cards: list[Any], at: str) -> list[dict[str, Any]]:
     told = []
     words = {one.ask: one.answers for one in gallery()}
     for position, release in enumerate(draft.data["release"]):
         table = release if isinstance(release, Mapping) else {}
-        main, more = question_fields(draft, position)
+        main, more = forms.question_fields(draft, position)
         ask = str(table.get("ask", "?"))
-        known = {field.place for field in (*main, *more)}
+        known = {field.place for field in (*main, *more) if field.problem}
         where = next((place for place in draft.problems if place[:2] == ("release", position)), None)
+        card = cards[position] if position < len(cards) else {"title": ask, "problem": "", "wrong": False}
+        shown = card["problem"] if where is not None and where not in known and card.get("wrong") else None
         told.append(
             {
                 "position": position,
                 "name": str(table.get("name", f"{ask}-{position + 1}")),
-                "title": str(table.get("title", table.get("name", ask))),
-                "ask": ask,
+                "title": card["title"],
+                "line": card["problem"] if card["problem"] is not None else f"± {card['error']}, for {card['cost']}",
+                "card": card,
+                "open": at == f"release {position}",
                 "answers": words.get(ask, ""),
                 "main": main,
                 "more": more,
-                "problem": draft.problems[where] if where is not None and where not in known else None,
+                "problem": shown,
             }
         )
     return told
@@ -305,16 +347,18 @@ def change(desk: Desk, request: Request) -> Response:
     if edits:
         try:
             document.change(
-                edits, was=lambda place, now: printable(shown_text(kind_at(place, data), now)) == was[place]
+                edits, was=lambda place, now: printable(forms.shown_text(forms.kind_at(place, data), now)) == was[place]
             )
         except Conflict as conflict:
             problem = str(conflict)
     if not from_script(request):
         if problem is not None:
             raise DiscreetError(problem)
-        return desk.go_to("plan", document)
+        return desk.go_to(
+            "plan", document, at="data" if [*edits] == [("title",)] else _at(next(iter(edits), ("budget",)))
+        )
     if problem is None and any(place[-1] in _WHOLE for place in edits):
-        return _shown(desk, document, **_WHOLE_PAGE)
+        return _shown(desk, document, at=_at(next(iter(edits))), **_WHOLE_PAGE)
     digest, draft = desk.draft(document)
     told = _page_facts(desk, document, digest, draft)
     kept = form.get("seen") == before  # else somebody else wrote, too, and the page must still notice
@@ -322,11 +366,20 @@ def change(desk: Desk, request: Request) -> Response:
     return desk.page("changed.html", **{**told, "notice": problem}, written=known, fields=_all_fields(told), kept=kept)
 
 
+def _at(place: Place) -> str:
+    """The step that a place of the file is in, and the part of it that is open."""
+    if place[0] == "release":
+        return f"release {place[1]}"
+    if place[:2] == ("schema", "columns"):
+        return f"column {place[2]}"
+    return {"schema": "unit", "title": "data"}.get(str(place[0]), "price")
+
+
 _WHOLE_PAGE = {"hx-retarget": "#main", "hx-reselect": "#main", "hx-reswap": "outerHTML show:none"}
 
 
-def _all_fields(told: Mapping[str, Any]) -> list[Field]:
-    columns = [field for _, fields, _ in told["columns"] for field in fields]
+def _all_fields(told: Mapping[str, Any]) -> list[forms.Field]:
+    columns = [field for one in told["columns"] for field in one["fields"]]
     asked = [field for one in told["questions"] for field in (*one["main"], *one["more"])]
     return [*told["facts"], *told["unit"], *columns, *asked]
 
@@ -335,12 +388,12 @@ def _edits(form: FormData, data: Mapping[str, Any]) -> tuple[dict[Place, Any], d
     """The changes by a form: fields whose text differs from what the page showed, so stale pages change no more."""
     edits, shown = {}, {}
     for name in form.names():
-        place = place_of_name(name)
+        place = forms.place_of_name(name)
         if place is None or place[0] not in _EDITED:
             continue
         text, was = "\n".join(form.all(name)), form.get(f"was:{name}").replace("\r\n", "\n")
         if text != was:
-            edits[place], shown[place] = typed_value(kind_at(place, data), text), was
+            edits[place], shown[place] = forms.typed_value(forms.kind_at(place, data), text), was
     return edits, shown
 
 
@@ -351,12 +404,26 @@ def declare(desk: Desk, request: Request) -> Response:
     place: Place = ("schema", "columns", name)
     if kind == "none":
         document.change({place: GONE})
-        return desk.go_to("plan", document)
+        return desk.go_to("plan", document, at="columns")
+    if kind == "usual":
+        kind = _usual_kind(desk, document, name)
     if kind not in _DECLARED or not name:
         raise DiscreetError(f"as = {kind!r}: must be number, labels or unlisted.")
-    if value_at(document.data(), place) is GONE:
-        document.change({place: {key: one for key, one in _DECLARED[kind].items() if one != ""}})
-    return desk.go_to("plan", document, fragment="columns", at=f"column {name}")
+    now = value_at(document.data(), place)
+    if now is GONE or forms.kind_of(now) != kind:
+        kept = {key: now[key] for key in ("source",) if isinstance(now, Mapping) and key in now}
+        document.change({place: {**{key: one for key, one in _DECLARED[kind].items() if one != ""}, **kept}})
+    return desk.go_to("plan", document, fragment="at", at=f"column {name}")
+
+
+def _usual_kind(desk: Desk, document: TomlDocument, name: str) -> str:
+    """Numbers, unless the source itself says that a column holds text; all columns of a CSV file are text."""
+    _, draft = desk.draft(document)
+    types, source = _columns(desk, draft, document)[0], draft.data.get("source")
+    typed = isinstance(source, Mapping) and not str(source.get("path", "")).lower().endswith(
+        (".csv", ".tsv", ".gz", ".zst")
+    )
+    return "labels" if typed and types.get(name, "").lstrip("!").startswith(("string", "bool")) else "number"
 
 
 def add_question(desk: Desk, request: Request) -> Response:
@@ -371,7 +438,9 @@ def add_question(desk: Desk, request: Request) -> Response:
         raise DiscreetError(f"release = {listed!r}: write each release as [[release]]. Mend it in the text view.")
     releases = [one for one in listed if isinstance(one, Mapping)]
     columns = value_at(data, ("schema", "columns"))
-    settings = suggested(ask, columns if isinstance(columns, Mapping) else {})
+    known = columns if isinstance(columns, Mapping) else {}
+    about = {name: known[name] for name in [form.get("column")] if name in known}  # what a question is asked beside
+    settings = suggested(ask, {**about, **known})
     settings |= _expected(ask, releases)
     entry = {"name": _new_name(ask, releases), "ask": ask, **settings, **_spending(data, releases, ask)}
     position = len(listed)
@@ -424,7 +493,7 @@ def remove(desk: Desk, request: Request) -> Response:
     if place < 0 or not isinstance(release, Mapping) or release.get("name", "") != form.get("name"):
         raise Conflict("The release was moved or removed elsewhere meanwhile. Nothing was changed.")
     document.change({("release", place): GONE})
-    return desk.go_to("plan", document, fragment="questions")
+    return desk.go_to("plan", document, at="questions")
 
 
 def undo(desk: Desk, request: Request) -> Response:
@@ -497,7 +566,7 @@ def run_profile_page(desk: Desk, request: Request) -> Response:
     with Job(file).ledger(write=True) as ledger:
         found = run_profile(_planned(file, names, _amount(file, form.get("amount")), ledger))
     document.change(_declarations(tomllib.loads(found.plan_text()), document, names))
-    return desk.go_to("plan", document, fragment="columns")
+    return desk.go_to("plan", document, at="columns")
 
 
 def _asked(desk: Desk, request: Request) -> tuple[TomlDocument, PlanFile, list[str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
@@ -28,11 +27,10 @@ from discreet.plans.skeleton import command_lines, notebook, python_script
 from discreet.publish.export import export, read_facts
 from discreet.publish.files import anchored_heads, write_anchor
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.report import findings
+from discreet.publish.report import charted, findings, table_words
 from discreet.results.wording import attacker_words
 from discreet.studio.desk import Desk, form_of
 from discreet.studio.guard import PUBLISHED_POLICY
-from discreet.studio.start_pages import odds_picture
 from discreet.studio.toml_document import TomlDocument, digest_of
 
 # ---- Ledger view: what was spent, by release, team and period; whether the ledger is intact
@@ -242,7 +240,8 @@ def run_page(desk: Desk, request: Request, notice: str | None = None) -> Respons
         refusal=planned.refusal,
         waits=waits,
         releases=[(one.title, str(one.question.guarantee)) for one in file.questions],
-        found=[] if facts is None else [(one["title"], findings(one)) for one in facts["releases"]],
+        found=[] if facts is None else [(one, findings(one), charted(one)) for one in facts["releases"]],
+        **table_words(),
         python=python_script(file),
         commands=command_lines(file),
     )
@@ -345,7 +344,6 @@ def learn_page(desk: Desk, request: Request) -> Response:
         symbol={"epsilon": "ε", "rho": "ρ", "mu": "μ"}[name],
         chosen=json.dumps(chosen),
         attack=attack,
-        picture=Markup(odds_picture(attack.right, attack.most, words)),
         words=words,
         odds=attacker_words(budget, file.schema.unit.name, file.schema.neighbours),
     )

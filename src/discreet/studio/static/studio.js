@@ -54,6 +54,19 @@ document.addEventListener("plan-changed", () => {
   }
 });
 
+// A page that is drawn again and names no step of its own leaves open what was open.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { target, xhr } = event.detail;
+  if (target.id !== "main") return;
+  // The new page comes in before the old one goes, and of details of one name only one may be open.
+  const open = [...target.querySelectorAll("details[open][id]")].map((one) => one.id);
+  target.querySelectorAll("details[name]").forEach((one) => one.removeAttribute("name"));
+  if (/[?&]at=/.test(xhr.responseURL) || xhr.getResponseHeader("hx-retarget")) return;
+  document.addEventListener("htmx:afterSwap", () => {
+    document.querySelectorAll("#main details[id]").forEach((one) => { one.open = open.includes(one.id); });
+  }, { once: true });
+});
+
 // What was typed or slid while a request was under way is written after it.
 const sent = new WeakMap();
 
