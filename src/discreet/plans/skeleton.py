@@ -143,6 +143,7 @@ _HELP: Mapping[str, str] = {
     "expected_sd": "A guess of the standard deviation. It serves the plan only.",
     "all_rows": "Counts all rows of a person, with weights that add up to the limit, instead of some rows by chance.",
     "output": "Noise that keeps a public number's result where it can lie: bounded or inflated; empty for the usual.",
+    "shrink": "Under ρ or μ: moves noisy cells towards their mean, for less squared error in all.",
     "expected_rows": "About how many rows you expect. It serves the plan only and changes no release.",
     "expected_mean": "The average that you expect. It serves the plan only.",
     "expected_proportion": "The proportion that you expect. It serves the plan only.",

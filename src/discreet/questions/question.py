@@ -534,7 +534,7 @@ class MeasuredQuestion(Question[A]):
             "statistic": found.statistic.to_dict(),
             "schema": self.schema.facts_of([*found.by, *found.columns]),
             **({"all_rows": True} if getattr(self, "all_rows", False) else {}),
-            **({} if getattr(self, "output", None) is None else {"output": cast(Any, self).output}),
+            **{name: value for name in ("output", "shrink") if (value := getattr(self, name, None))},
             **({} if self.omit is None else {"omission": self.omit.to_dict()}),
         }
 

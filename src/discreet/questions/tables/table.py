@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, NoPopulationInterval, WrongType, spelling
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import GaussianDP, Guarantee, ZeroConcentratedDP
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, stability
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
@@ -31,7 +31,7 @@ from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import Clipped, PostProcessed
 from discreet.questions import form
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
-from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
@@ -592,7 +592,17 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     Guarantee
     ---------
     A unit that keeps r rows in each of k cells moves k counts by at most r, and twice as many when it is replaced: see
-    `stability`.
+    `stability`. Shrinkage reads the noisy counts alone: ``docs/proofs/table_noise.md``.
+
+    Parameters
+    ----------
+    columns
+        The columns whose labels make the cells.
+    contribution
+        Limits per unit.
+    shrink
+        Under μ and ρ, whether to move the noisy cells towards their mean (lee2022), which lowers the squared error of
+        all cells together on average, for every table. Intervals come from the noisy cells behind.
 
     Examples
     --------
@@ -608,17 +618,39 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     heading: ClassVar[str] = "Number of {noun} by {columns}"
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"
-    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS}
+    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "shrink": form.FLAG}
     columns: str | Sequence[str]
     _: KW_ONLY
     contribution: Contribution | None = None
+    shrink: bool = False
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
         return {"columns": columns.listed[:2]}
 
     def _measured(self) -> Measurement:
-        return table_measurement(self, column_names(self.columns, "columns"), self.contribution)
+        found = table_measurement(self, column_names(self.columns, "columns"), self.contribution)
+        if not requirements.instance("shrink", self.shrink, bool, "shrink=True or False"):
+            return found
+        if not isinstance(self.guarantee, GaussianDP | ZeroConcentratedDP):
+            rule = "is for Gaussian noise, which μ and ρ pay for"
+            raise InvalidParameter("shrink", True, rule, "Give mu or rho, or leave shrink out.")
+        noise = Gaussian.calibrate(self.guarantee, found.sensitivity)
+        # The total is public, and kept, where a table knows its number of rows.
+        shrunk = JamesSteinGaussian(scale=noise.scale, rank_deficient="n" in found.public)
+        forecast = Forecast(error=lambda level: float(noise.error(level)))
+        return replace(found, mechanism=shrunk, forecast=lambda: forecast)
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        if not self.shrink:
+            return super()._notes(found)
+        cells, mechanism = self.schema.cells(found.by), cast(JamesSteinGaussian, found.mechanism)
+        even, any_table = mechanism.l2_cost(np.zeros(cells)), mechanism.l2_cost(_spread_out(cells))
+        plain = cells * mechanism.scale**2
+        return (
+            f"shrink: the squared errors of all {cells} cells add up to {even:.3g} where cells are equal and at most "
+            f"{any_table:.3g}, on average; without it {plain:.3g}. The error is that of the cells before",
+        )
 
 
 # ---- The best mechanism for a table, chosen from public facts before any data is read.
