@@ -1,13 +1,17 @@
 """The paper map and the errata name things that exist, and the map leaves out no numbered result."""
 
 import csv
+import inspect
 import re
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from discreet import Bounds, Categories, Neighbours, Schema
 from discreet.papers import STUDIES, load
+from discreet.plans.declarations import read_omission
+from discreet.questions import asked
 
 ROOT = Path(__file__).parents[2]
 MAP = ROOT / "docs" / "papers" / "map.csv"
@@ -103,7 +107,7 @@ def defined_in(file: Path) -> set[str]:
 def resolve(name: str) -> None:
     if "::" in name:
         file, test = name.split("::")
-        assert test in defined_in(ROOT / "tests" / f"{file}.py"), name
+        assert test in defined_in(next((ROOT / "tests").rglob(f"{file}.py"), Path(file))), name
     elif name.endswith(".md"):
         assert (ROOT / "docs" / name).is_file(), name
     elif ":" in name:
@@ -133,7 +137,7 @@ def test_every_test_behind_the_errata_exists():
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         file = None
         found = 0
-        for path, test in re.findall(r"`(?:(tests/\w+\.py))?::(\w+)`", section):
+        for path, test in re.findall(r"`(?:(tests/[\w/]+\.py))?::(\w+)`", section):
             file = ROOT / path if path else file
             assert file is not None, section.splitlines()[0]
             assert test in defined_in(file), f"{section.splitlines()[0]}: {test}"
@@ -156,3 +160,87 @@ def test_every_cited_paper_is_listed():
                 re.findall(r"(?<![\w-])[a-z]{2,}(?:19|20)\d\d[a-z]?(?![\w-])", file.read_text(encoding="utf-8"))
             )
     assert cited <= listed
+
+
+# ---- Every system of a paper is a setting of a question, or this says why it is for programs only.
+
+
+COLUMNS = {
+    "x": Bounds(0, 20, grid=1, nulls=0),
+    "y": Bounds(0, 20, grid=1, nulls=0),
+    "v": Categories(["yes", "no", "perhaps", "never"], nulls="=no", unknown="=no"),
+    "arm": Categories(["A", "B"], nulls="=A", unknown="=A"),
+}
+PUBLIC_SIZE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=200)
+FREE = Schema(columns=COLUMNS)
+OUTLIERS = read_omission({"outliers": [0.4, 0.5], "column": "x"}, FREE)
+PAPER = {"column": "x", "by": "arm", "partitions": 20, "epsilon": 1.0}
+REACHED = {
+    "Laplace": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0}),
+    "Gaussian": ("table", FREE, {"columns": "v", "mu": 0.5}),
+    "BoundedLaplace": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "bounded"}),
+    "BoundaryInflatedLaplace": ("variance", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "inflated"}),
+    "JamesSteinGaussian": ("table", FREE, {"columns": "v", "mu": 0.5, "shrink": True}),
+    "RankDeficientGaussian": ("table", PUBLIC_SIZE, {"columns": "v", "mu": 0.5, "shrink": True}),
+    "PostProcessed": ("table", PUBLIC_SIZE, {"columns": "v", "rho": 0.5, "shrink": True}),
+    "QuantileChoice": ("quantile", FREE, {"column": "x", "probabilities": 0.5, "epsilon": 1.0, "interval": False}),
+    "OutlierSuppression": ("count", FREE, {"epsilon": 3.0, "omit": OUTLIERS}),
+    "Mean": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0}),
+    "Proportion": ("proportion", PUBLIC_SIZE, {"column": "v", "label": "yes", "epsilon": 1.0}),
+    "Variance": ("variance", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "bounded"}),
+    "DPLloyd": ("clusters", FREE, {"columns": ["x", "y"], "n_clusters": 2, "epsilon": 1.0}),
+    "KMedian": ("clusters", FREE, {"columns": "x", "n_clusters": 2, "epsilon": 1.0, "universe": [[0], [10], [20]]}),
+    "TwoStatistics": ("compare_means", FREE, PAPER | {"method": "2S"}),
+    "PaperMethod": ("compare_means", FREE, PAPER | {"method": "4S"}),
+    "Censored": ("compare_means", FREE, PAPER | {"method": "6S"}),
+}
+PROGRAMS_ONLY = {
+    "BoundedCovariance": "covariance_matrix reads totals in parts, and not entries that are bounded one by one",
+    "BoundedProportions": "table asks for the counts of all labels, whose shares it reads with intervals",
+    "HistogramTree": "a way to build BoundedProportions",
+    "TiedPair": "a part of BoundedProportions",
+    "ExponentialMechanism": "mode uses permute and flip in its place",
+    "ReportNoisyMax": "mode uses permute and flip in its place",
+    "GeneralizedGaussian": "sessions calibrate Laplace and Gaussian noise, which lie at its ends",
+    "LinearFacts": "public totals of parts of a table are no fact that a schema declares",
+    "Clipped": "best_table_mechanism chooses it, for a table that a program releases",
+    "WinsorizedMoments": "a statistic inside the methods of compare_means",
+    "Covariance": "covariance_matrix of two columns asks for it",
+    "PooledCovariance": "covariance_matrix by groups is not pooled: groups need not have one covariance",
+    "PooledVariance": "variance by groups is not pooled: groups need not have one variance",
+    "CovarianceMatrix": "covariance_matrix measures totals in parts, which need no public number of rows",
+    "ProportionVector": "table asks for the counts of all labels, whose shares it reads",
+    "NoisyAverage": "mean of a private number of rows measures totals in parts instead",
+    "GaussianNaiveBayes": "a classifier with the methods of scikit-learn, which is fitted and not asked",
+}
+INSIDE = ("Law", "Profile", "Domain")
+"""Parts of a system: distributions, privacy curves, domains."""
+
+
+def systems():
+    """Classes of mechanisms and questions in the map."""
+    for paper in NUMBERED:
+        for name in names(paper):
+            if re.match(r"(mechanisms|questions)\.[\w.]+$", name):
+                module, _, attribute = name.rpartition(".")
+                if inspect.isclass(getattr(import_module(f"discreet.{module}"), attribute)):
+                    yield attribute
+
+
+def test_every_system_is_a_setting_of_a_question_or_for_programs_in_words():
+    found = {name for name in systems() if not name.endswith(INSIDE)}
+    assert found == REACHED.keys() | PROGRAMS_ONLY.keys()
+    assert not REACHED.keys() & PROGRAMS_ONLY.keys()
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_the_setting_reaches_the_system(name):
+    ask, schema, settings = REACHED[name]
+    question = asked()[ask](schema, **settings)
+    used = getattr(question, "measurement", None)
+    if used is not None:
+        kinds = [*type(used.mechanism).__mro__, *type(used.statistic).__mro__, type(question.omit)]
+        assert name in {kind.__name__ for kind in kinds}
+    else:
+        wanted = {"DPLloyd": "lloyd", "KMedian": "median"}.get(name, settings.get("method"))
+        assert wanted in str(question.claim(None).mechanism).lower() or wanted in str(question.claim(None).mechanism)
