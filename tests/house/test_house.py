@@ -213,24 +213,24 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 204,
-    "code lines": 52_904,
-    "classes": 524,
+    "files": 205,
+    "code lines": 53_113,
+    "classes": 525,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_933,
+    "core: code lines": 5_891,
     "imports, per mille of the code": 82,
     "own classes in the longest MRO of a release": 5,
-    "facade: code lines": 93,
+    "facade: code lines": 92,
     "code lines for each comment": 26,
     "mean: files": 29,
-    "mean: lines": 1_072,
-    "mean: calls from room to room": 67,
+    "mean: lines": 1_075,
+    "mean: calls from room to room": 66,
     "regression: files": 35,
     "regression: lines": 1_392,
     "regression: calls from room to room": 176,
     "run: files": 60,
-    "run: lines": 4_108,
+    "run: lines": 4_054,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

@@ -114,7 +114,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         The column, and columns of labels to group by.
     variance
         Whether the variance is released, too, for an interval for the population that is several times narrower: by
-        default it is, unless there is an ``output``. It costs a tenth to a fifth more noise, and 1.6 times as much where
+        default it is, unless there is an ``output``. It costs a tenth to a fifth more noise, and 1.6 times that where
         the number of rows is public; the plan says how much.
     contribution
         Limits per unit.
