@@ -15,7 +15,7 @@ from discreet.studio.app import StudioServer, studio_server
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent / "examples"
 PICTURES = {
-    "studio-plan": ("/plan?plan=survey.toml&at=release%201", 1280, 900, "light"),
+    "studio-plan": ("/plan?plan=survey.toml", 1280, 900, "light"),
     "studio-phone": ("/plan?plan=survey.toml#live", 390, 760, "dark"),
     "studio-learn": ("/learn?plan=survey.toml", 1100, 680, "light"),
 }
@@ -55,6 +55,8 @@ def take(started: Any, server: StudioServer) -> None:
         context.add_cookies(first.cookies())
         page = context.new_page()
         page.goto(server.address + path)
+        if path.startswith("/plan"):
+            page.locator("#release-0 > summary").click()
         page.wait_for_timeout(800)
         page.screenshot(path=HERE / "_static" / f"{name}.png")
         context.close()

@@ -86,6 +86,7 @@ def audit(
     workers: int = 2,
     details: bool = False,
     json: bool = False,
+    quiet: bool = False,
     out: Path | None = None,
 ) -> None:
     """Attack this installation, exactly and by sampling, and say what was tried and what could not be found.
@@ -108,6 +109,8 @@ def audit(
         Print a line for every check.
     json
         Print JSON.
+    quiet
+        Print nothing but what was exceeded; the exit status tells the rest.
     out
         Write the report as a page (.html), as JSON (.json) or as markdown (.md).
     """
@@ -116,9 +119,11 @@ def audit(
     if list:
         say(dumps(part_names(), indent=1, ensure_ascii=False) if json else "\n".join(part_names()))
         return
-    report = run_audit(deep=deep, quick=quick, parts=part or (), workers=workers, progress=progress_line("audited"))
+    shown = None if quiet else progress_line("audited")
+    report = run_audit(deep=deep, quick=quick, parts=part or (), workers=workers, progress=shown)
     if out is not None:
         write_new(out, report.written(out.suffix))
-    say(report.to_json() if json else report.in_full() if details else report)
+    if not quiet or not report.passed:
+        say(report.to_json() if json else report.in_full() if details else report)
     if not report.passed:
         raise DiscreetError("a guarantee was exceeded, or something failed: see Found.")

@@ -202,7 +202,7 @@ def shown_rows(part: Part, rows: list[Row]) -> tuple[list[Row], str]:
     chosen = part.shown(rows) if part.shown else rows
     step = -(-len(chosen) // _MOST_ROWS)
     few = chosen[:: max(step, 1)]
-    return few, "Every result:" if len(few) == len(rows) else f"{len(few)} lines shown. Every result:"
+    return few, "Every result:" if len(few) == len(rows) else f"{len(few)} of {len(rows)} lines. Every result:"
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]]) -> str:

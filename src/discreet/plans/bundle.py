@@ -437,7 +437,7 @@ class _Case:
             except DiscreetError as failure:
                 raise _Refused(f"release {question.name!r}", str(failure)) from None
             self._spend(question)
-        return f"{len(self.file.questions)} claims follow from mechanism and sensitivity, computed again, and were paid"
+        return f"claims follow from mechanism and sensitivity, checked again, and were paid: {len(self.file.questions)}"
 
     def _answer(self, question: PlannedQuestion) -> Any:
         stored = self.ledger.answer(self._spend(question))

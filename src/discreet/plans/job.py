@@ -369,9 +369,9 @@ def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> Di
     fix = ledger.clock_warning()
     if changed:
         fix = (
-            f"{changed} of them were released before with another question or share of the budget and would be "
-            "released again: shares divide the whole budget. Put new questions into a second plan, or give each "
-            "release its epsilon."
+            f"{changed} of them {'was' if changed == 1 else 'were'} released before with another question or share of "
+            "the budget and would be released again: shares divide the whole budget. Put new questions into a second "
+            "plan, or give each release its epsilon."
         )
     elif left != ledger.budget and not fix:
         fix = (

@@ -277,7 +277,6 @@ def _range(column: str, readings: Sequence[ReadingFacts]) -> str:
 
 
 _MOST_LABELS = 40
-_TICKS = 4
 
 
 def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -334,8 +333,7 @@ def _row(
     reading: ReadingFacts, label: str, axis: tuple[float, float], at: Callable[[float], float], bars: bool
 ) -> dict[str, Any]:
     estimate, noise, both = reading_words(reading)
-    reach = _reach(reading)
-    zero = at(0.0)
+    reach, zero = _reach(reading), at(0.0)
     return {
         "label": label,
         "value": estimate,
@@ -349,7 +347,7 @@ def _row(
 
 def axis_for(low: float, high: float, *, whole: bool) -> tuple[float, float, float]:
     """Ends and step of an axis that holds both numbers: round ones, about four steps apart."""
-    width = (high - low or abs(high) or 1.0) / _TICKS
+    width = (high - low or abs(high) or 1.0) / 4
     unit = 10.0 ** floor(log10(width))
     step = next(unit * times for times in (1, 2, 2.5, 5, 10) if unit * times >= width * 0.999)
     step = max(1.0, round(step)) if whole else step

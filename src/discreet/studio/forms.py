@@ -42,7 +42,6 @@ def typed_value(kind: str, text: str) -> Any:
 
 _THOUSANDS = re.compile(r"(?<=\d)[,\s_'’](?=\d{3}(?!\d))")
 """A mark between thousands: 200,000 and 200 000 are numbers."""
-_GROUPED = 10_000
 
 
 def _number(text: str) -> Any:
@@ -138,7 +137,7 @@ def _listed(kind: str, values: list[Any]) -> str:
 def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int) and abs(value) >= _GROUPED:
+    if isinstance(value, int) and abs(value) >= 10_000:
         return f"{value:,}"
     return repr(value) if isinstance(value, float) else value if isinstance(value, str) else _plain(value)
 

@@ -29,9 +29,6 @@ from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, d
 # ---- Live view: errors, costs and warnings of a draft, ready to be shown. Reads no data.
 
 
-_DIGITS = 3
-
-
 def live_view(draft: Draft) -> dict[str, Any]:
     """The contents of the live side of a plan."""
     if draft.file is None or draft.job is None:
@@ -151,7 +148,7 @@ def _in_words(error: float, question: Any) -> str:
 
 def _short(value: float) -> str:
     """Three digits, as people write them: 89,100 and not 8.91e+04."""
-    rounded = float(f"{value:.{_DIGITS}g}")
+    rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
 
 
@@ -161,7 +158,7 @@ def _forecast(errors: Mapping[str, float | None], question: Any) -> dict[str, An
     known = {name: times * reach for name, reach in errors.items() if reach}
     if "error" not in known:
         return None
-    _, end, step = axis_for(0.0, max(known.values()), whole=False)
+    _, end, _ = axis_for(0.0, max(known.values()), whole=False)
 
     def reach(name: str) -> tuple[float, float] | None:
         return (50 - 50 * known[name] / end, 50 + 50 * known[name] / end) if name in known else None
@@ -172,13 +169,12 @@ def _forecast(errors: Mapping[str, float | None], question: Any) -> dict[str, An
         for name, label in (("error", "Noise"), ("both", "With sampling")) if name in known
     ]  # fmt: skip
     ticks = [(0, "start"), (25, "middle"), (50, "middle"), (75, "middle"), (100, "end")]
-    unit = "percentage points away from the truth" if times > 1 else "away from the true value"
     return {
         "panels": [{"name": "", "rows": rows}],
-        "ticks": [(place, tick_words(end * (place / 50 - 1), step / 2), anchor) for place, anchor in ticks],
+        "ticks": [(place, tick_words(end * (place / 50 - 1), end / 2), anchor) for place, anchor in ticks],
         "zero": 50,
         "cut": False,
-        "unit": unit,
+        "unit": f"{'percentage points ' * (times > 1)}away from the true value",
     }
 
 
