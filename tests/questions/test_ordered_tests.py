@@ -18,8 +18,11 @@ from discreet.inference.ranks import (
     distance_of_distributions,
     rank_correlation_error,
     rank_correlations,
+    rank_test,
     superiority_error,
 )
+from discreet.mechanisms import Geometric
+from discreet.questions import ContingencyTable
 from discreet.questions.tables.margins import Margins, margins_noise
 
 
@@ -69,6 +72,17 @@ def test_equal_groups_are_rarely_told_apart(guarantee, sizes):
             found[name] += test.pvalue <= 0.05
     # Seeded; at most 5 % expected, with a standard deviation of 2.4 %.
     assert all(hits / repeats < 0.13 for hits in found.values()), found
+
+
+def test_a_rare_group_under_much_noise_keeps_the_level():
+    """97 rows beside 3 at ε = 0.1: the noise of the number of rows is as large as the number."""
+    rng, repeats, rejected = np.random.default_rng(5), 4000, 0
+    table, noise = ContingencyTable({"arm": ["a", "b"], "x": list(range(8))}), Geometric(10.0)
+    for seed in range(repeats):
+        rows = {"arm": ["a"] * 97 + ["b"] * 3, "x": rng.choice(8, 100, p=HEAPED)}
+        release = d.release(table.exact(rows, neighbours=Neighbours.ADD_REMOVE), noise, rng=rng)
+        rejected += rank_test(release, MonteCarlo(n_resamples=199, rng=seed)).pvalue <= 0.05
+    assert rejected / repeats <= 0.06
 
 
 def test_a_shift_is_found_by_ranks_before_it_is_by_a_table():
