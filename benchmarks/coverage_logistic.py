@@ -123,7 +123,7 @@ def coefficients(parameters: Parameters, seed: int) -> Iterator[Row]:
     parts, n = population.parts(statistic.degrees), parameters["n"]
 
     def fit(totals: Array) -> Any:
-        return statistic.design(statistic.on, asked.mechanism, totals, None, 1).sampled
+        return statistic.designed(statistic.on, asked.mechanism, totals, None, 1).sampled
 
     totals = rng.multinomial(n, population.chances, size=parameters["repeats"]) @ parts
     fits = [fit(one) for one in totals + np.asarray(asked.mechanism.law(0.0).sample(totals.shape, rng=rng))]

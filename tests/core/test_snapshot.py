@@ -25,10 +25,16 @@ from discreet.core.rows.engines import remove_directory, spill_directory
 from discreet.core.rows.read import Dataset
 from discreet.core.rows.source import open_source
 from discreet.questions.comparison.question import arms_on_engine
+from discreet.questions.count import CountQuestion
 from tests.processes import output, started, told
 
 ONE_ROW = PrivacyUnit("u", contribution=Contribution(groups=1, rows=1))
 LABELS = {"l": Categories(["a", "b"]), "x": Bounds(0, 9, grid=1)}
+
+
+def rows_of(session):
+    """The rows that an ordinary question is asked of."""
+    return session._rows(CountQuestion(session.schema, epsilon=1.0))
 
 
 def test_a_source_that_moves_between_scans_keeps_every_limit():
@@ -48,10 +54,10 @@ def test_a_file_that_grows_has_no_part_in_later_answers(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("u,l,x\n" + "".join(f"{i},a,1\n" for i in range(100)))
     session = Session(path, Schema(columns=LABELS, unit=ONE_ROW), ledger=":memory:", budget=PureDP(1.0))
-    first = totals(session._rows(), Selected(by=("l",))).counts.tolist()
+    first = totals(rows_of(session), Selected(by=("l",))).counts.tolist()
     with path.open("a") as file:
         file.write("".join(f"{i},b,2\n" for i in range(5000)))
-    again = totals(session._rows(), Selected(by=("l",), columns=("x",)), [("x",)])
+    again = totals(rows_of(session), Selected(by=("l",), columns=("x",)), [("x",)])
     assert first == again.counts.tolist() == [100, 0]
     assert again.sums["x",].tolist() == [100, 0]
 
@@ -141,7 +147,7 @@ def test_rows_deleted_after_the_first_question_are_still_in_the_rows():
     session = Session(connection, schema, table="t", ledger=":memory:", budget=PureDP(2.0))
     session.mean("x", epsilon=1.0)
     connection.execute("DELETE FROM t WHERE rowid >= 10")
-    assert totals(session._rows(), Selected(columns=("x",))).counts[0] == 1000
+    assert totals(rows_of(session), Selected(columns=("x",))).counts[0] == 1000
     again = Session(connection, schema, table="t", ledger=session.ledger)
     with pytest.raises(ReleaseFailed):
         again.mean("x", epsilon=1.0)
@@ -180,10 +186,10 @@ def test_eight_threads_get_the_answers_of_one():
     alone = Session(crowd(), schema, ledger=Ledger(":memory:", PureDP(1.0)))
     shared = Session(crowd(), schema, ledger=alone.ledger)
     kinds = [
-        (lambda s: totals(s._rows(), Selected(by=("l",))).counts.tolist()),
-        (lambda s: totals(s._rows(), Selected(columns=("x",)), [("x", "x")]).sums["x", "x"].tolist()),
-        (lambda s: [one.tolist() for one in histograms(s._rows(), Selected(columns=("x",)))[0]]),
-        (lambda s: totals(s._rows(), Selected(by=("l",), contribution=Contribution(total=1))).counts.tolist()),
+        (lambda s: totals(rows_of(s), Selected(by=("l",))).counts.tolist()),
+        (lambda s: totals(rows_of(s), Selected(columns=("x",)), [("x", "x")]).sums["x", "x"].tolist()),
+        (lambda s: [one.tolist() for one in histograms(rows_of(s), Selected(columns=("x",)))[0]]),
+        (lambda s: totals(rows_of(s), Selected(by=("l",), contribution=Contribution(total=1))).counts.tolist()),
     ]
     expected = [kind(alone) for kind in kinds]
     together = threading.Barrier(8)
@@ -259,7 +265,7 @@ def test_a_session_spills_within_its_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(ibis.duckdb, "connect", partial(ibis.duckdb.connect, threads=4))
     schema = Schema(columns=LABELS, unit=PrivacyUnit("u", contribution=Contribution(groups=1, rows=1)))
     session = Session(crowd(400_000), schema, ledger=":memory:", budget=PureDP(1.0), memory="60MB")
-    assert totals(session._rows(), Selected(by=("l",))).counts.sum() == len(set(crowd(400_000)["u"].to_pylist()))
+    assert totals(rows_of(session), Selected(by=("l",))).counts.sum() == len(set(crowd(400_000)["u"].to_pylist()))
     assert [one.name.startswith("discreet-spills-") for one in tmp_path.iterdir()] == [True]
     del session
     assert list(tmp_path.iterdir()) == []

@@ -229,7 +229,7 @@ def session(schema=PEOPLE, x=(0.0, 10.0, 10.0, 10.0, 2.0), budget=1000.0):
 def parts_of(question, **data):
     """The true totals of a question, as (value, weight) from parts of degree one."""
     asked = session(question.schema, **data)
-    no, yes = question.exact(asked._rows()).value
+    no, yes = question.exact(asked._rows(question)).value
     return yes / (no + yes), no + yes
 
 

@@ -192,7 +192,7 @@ def test_covariances_are_read_and_cover():
     mechanism = Gaussian.calibrate(GaussianDP(1.0), exact.sensitivity)
     truth = float(np.cov(table.T, ddof=0)[0, 1])
     drawn = [release(exact, mechanism, rng=rng) for _ in range(150)]
-    inside = [one._interval(0.95, 0, 1, sampled=False).contains(truth) for one in drawn]
+    inside = [one.noise_interval().low[0, 1] <= truth <= one.noise_interval().high[0, 1] for one in drawn]
     assert np.mean(inside) >= 0.88  # 95 % less four standard errors
     noise = np.std([one.matrix[0, 1] for one in drawn]) * 400 / 500
     assert noise == pytest.approx(mechanism.scale * math.sqrt(of.covariance_noise()), rel=0.35)

@@ -43,7 +43,7 @@ def test_every_frame_gives_the_same_counts(frame):
 
 def test_frame_libraries_are_not_imported():
     code = (
-        "import sys; from discreet import ContingencyTable as C; C({'a': [0, 1]}).counts({'a': [0, 1, 1]});"
+        "import sys; from discreet.questions import ContingencyTable as C; C({'a': [0, 1]}).counts({'a': [0, 1, 1]});"
         "print([m for m in ('pandas', 'polars', 'pyarrow', 'ibis') if m in sys.modules])"
     )
     assert output([sys.executable, "-c", code]).strip() == "[]"

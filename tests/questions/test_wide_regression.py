@@ -18,6 +18,7 @@ from discreet.core.rows import Selected
 from discreet.core.rows.keep import SHARES, squares
 from discreet.inference.least_squares import Coordinates, Linear, MeasuredSquares, NoiseAlong, ProductMoments
 from discreet.mechanisms import BoxNoise, Gaussian
+from discreet.questions.count import CountQuestion
 from discreet.questions.regression.linear import RegressionQuestion, exact_squares
 from discreet.questions.regression.moments import (
     MomentBoxes,
@@ -249,7 +250,13 @@ def test_squares_are_sums_over_the_rows_that_are_kept(unit):
     fit = first_fit(products, drawn, None, 1)
     found = question.measurement
     selected = Selected(by=found.by, columns=found.columns)
-    measured = exact_squares(asked._rows(), selected, fit, products.terms(products.on), products.explained)
+    measured = exact_squares(
+        asked._rows(CountQuestion(asked.schema, epsilon=1.0)),
+        selected,
+        fit,
+        products.terms(products.on),
+        products.explained,
+    )
     assert all(-300 <= one <= 300 for one in measured)
     if unit.column is None:
         z = design(rows)
@@ -275,7 +282,8 @@ def test_a_row_adds_one_at_most_to_each_square_whatever_the_fit_is():
         for one in sizes for slope in (-1.0, 1.0)
     ]  # fmt: skip
     selected = Selected(by=("sex", "region"), columns=("a", "two"))
-    snapshot = session(d.PureDP(1.0), row)._rows()
+    asked = session(d.PureDP(1.0), row)
+    snapshot = asked._rows(CountQuestion(asked.schema, epsilon=1.0))
     found = [squares(snapshot, selected, functions, first) for first in (functions[0], functions[-1])]
     assert all(abs(one) <= SHARES for own in found for one in own)
     assert found[1][-1] == SHARES
