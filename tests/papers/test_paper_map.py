@@ -185,7 +185,7 @@ REACHED = {
     "PostProcessed": ("table", PUBLIC_SIZE, {"columns": "v", "rho": 0.5, "shrink": True}),
     "QuantileChoice": ("quantile", FREE, {"column": "x", "probabilities": 0.5, "epsilon": 1.0, "interval": False}),
     "OutlierSuppression": ("count", FREE, {"epsilon": 3.0, "omit": OUTLIERS}),
-    "Mean": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0}),
+    "Mean": ("mean", PUBLIC_SIZE, {"column": "x", "variance": False, "epsilon": 1.0}),
     "Proportion": ("proportion", PUBLIC_SIZE, {"column": "v", "label": "yes", "epsilon": 1.0}),
     "Variance": ("variance", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "bounded"}),
     "DPLloyd": ("clusters", FREE, {"columns": ["x", "y"], "n_clusters": 2, "epsilon": 1.0}),

@@ -679,7 +679,7 @@ def _additive(world: GeneratedWorld) -> dict[str, Ask]:
         "mean of x": lambda s, g, r: s.mean("x", guarantee=g, name=r),
         "mean of x with spread": lambda s, g, r: s.mean("x", guarantee=g, variance=True, name=r),
         "mean of x by arm": lambda s, g, r: s.mean("x", guarantee=g, by="arm", name=r),
-        "mean of y by half": lambda s, g, r: s.mean("y", guarantee=g, by="half", name=r),
+        "mean of y by half": lambda s, g, r: s.mean("y", guarantee=g, by="half", variance=False, name=r),
         "mean of y by arm with spread": lambda s, g, r: s.mean("y", guarantee=g, by="arm", variance=True, name=r),
         "proportion of arm": lambda s, g, r: s.proportion("arm", "A", guarantee=g, name=r),
         "proportion of arm by half": lambda s, g, r: s.proportion("arm", "A", guarantee=g, by="half", name=r),

@@ -370,7 +370,7 @@ _PLACES, _POINTS = 21, 2000
 
 def kept_inside(question: Any, size: int | None, measured: Callable[[int], Measurement]) -> Measurement:
     """The measurement of one number of a public ``size``, by the noise that the question names as its ``output``."""
-    if question.output == "truncated":
+    if isinstance(question.output, str) and question.output == "truncated":
         rule = "is bounded noise of a scale that exceeds the guarantee (liu2019)"
         raise InvalidParameter("output", question.output, rule, 'Write output = "bounded", at a scale that keeps it.')
     kind = OUTPUTS[requirements.one_of("output", question.output, [*OUTPUTS])]

@@ -60,7 +60,9 @@ def noise_beyond(share: float, reached: Array, scale: float) -> Array:
     middle, inner = masses.shape[1] // 2, np.arange(1, cells)[:, None]
     steps = np.arange(masses.shape[1]) - middle
     # The others are at most so much: rounded up, as is everything that makes an interval wider.
-    most = np.floor(((1 - share) * steps - reached[:, None] / step) / share + 1e-9)
+    gap = (1 - share) * steps - reached[:, None] / step
+    all_of_them = masses.shape[1]  # of a quantile at 0 the others have no part
+    most = np.floor(gap / share + 1e-9) if share > 0 else np.where(gap >= -1e-9, all_of_them, -all_of_them)
     places = np.clip(most + middle, -1, masses.shape[1] - 1).astype(np.int64)
     return np.asarray(np.sum(masses[1:-1] * np.where(places < 0, 0.0, below[cells - inner, places]), axis=1))
 
