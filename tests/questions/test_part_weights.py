@@ -134,7 +134,7 @@ def test_weights_come_with_gaussian_noise(guarantee, noise):
         assert found.statistic.weighed is (noise is Gaussian)
     assert not asked(
         MeanQuestion, guarantee, variance=False
-    ).measurement.statistic.weighed  # two parts have no inner one
+    ).measurement.statistic.weighed  # of two parts none is inner
 
 
 @pytest.mark.parametrize("read", ["mean", "variance", "standard deviation"])
