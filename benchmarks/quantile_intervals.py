@@ -51,7 +51,7 @@ def rows_of(kind: str, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def least(points: int, *, tied: bool, epsilon: float = EPSILON) -> int:
-    """Rows that half of the intervals enclose for some rows on the grid, whatever the mechanism: a packing argument.
+    """Rows that half of the intervals enclose for some rows on the grid, whatever the mechanism (Theorem 6).
 
     Examples
     --------

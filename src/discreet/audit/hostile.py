@@ -79,7 +79,6 @@ def _mechanisms() -> dict[str, Call]:
         "PrivateLimit": (d.PrivateLimit, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
         "QuantileChoice": (m.QuantileChoice, {"factor": 1.0, "probabilities": (0.5,), **points}),
         "QuantileInterval": (m.QuantileInterval, {**shares, **points}),
-        "NestedCounts": (m.NestedCounts, {**shares, "shares": (0.5,), **points}),
     }
     for mechanism, truth in mechanisms:
         name = type(mechanism).__name__

@@ -113,9 +113,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     column, by
         The column, and columns of labels to group by.
     variance
-        Whether the variance is released, too, for an interval for the population that is several times narrower: by
-        default it is, unless there is an ``output``. It costs a tenth to a fifth more noise, and 1.6 times that where
-        the number of rows is public; the plan says how much.
+        Whether to release the variance too, for a narrower interval for the population.
     contribution
         Limits per unit.
     expected_rows, expected_mean
@@ -133,9 +131,9 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     >>> schema = Schema(columns={"age": Bounds(0, 100, grid=1)})
     >>> planned = MeanQuestion(schema, "age", epsilon=1.0, expected_rows=1000).plan()
     >>> planned.read, round(planned.error_95, 2)
-    ('the mean', 0.23)
-    >>> planned.notes
-    ('variance=False leaves out the variance: error 0.206, and a wider population_interval()',)
+    ('the mean', 0.21)
+    >>> round(planned.worst_error, 2)
+    0.3
     """
 
     topic: ClassVar[str] = "Numbers"
@@ -155,7 +153,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     column: str
     _: KW_ONLY
     by: str | Sequence[str] = ()
-    variance: bool | None = None
+    variance: bool = False
     contribution: Contribution | None = None
     expected_rows: int | None = None
     expected_mean: float | None = None
@@ -166,26 +164,20 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
         return columns.number()
 
-    @property
-    def _spread(self) -> bool:
-        """Whether the variance is released: unless nobody wants it, or an output that has none is wanted."""
-        return self.output is None if self.variance is None else self.variance
-
     def _measured(self) -> Measurement:
-        if self.variance is not None:
-            requirements.instance("variance", self.variance, bool, "variance=True or False")
+        requirements.instance("variance", self.variance, bool, "variance=True or False")
         if self.all_rows is not False:
             check_weighted(self)
         by, bounds = column_names(self.by), self.schema.bounds(self.column)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
         size = None if by else self.public_size(self.column)
-        alone = None if self._spread else size
+        alone = None if self.variance else size
         if self.output is not None:
             return kept_inside(self, alone, lambda size: self._of_public_size(bounds, size))
         if alone is not None:
             return self._of_public_size(bounds, alone)
-        moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4 if self._spread else 1,))
+        moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4 if self.variance else 1,))
 
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
         # is public, by pₖ·Zₖ, whatever the mean is.
@@ -204,14 +196,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         return least_noise(self.guarantee, moments, measured)
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
-        notes = *self._variance_note(), *weighting_notes(self, found), *output_notes(self, found)
-        return (*super()._notes(found), *notes)
-
-    def _variance_note(self) -> tuple[str, ...]:
-        if not self._spread:
-            return ()
-        alone = self.changed(variance=False).measurement.error()
-        return (f"variance=False leaves out the variance: error {alone:.3g}, and a wider population_interval()",)
+        return (*super()._notes(found), *weighting_notes(self, found), *output_notes(self, found))
 
     def _of_public_size(self, bounds: Bounds, size: int) -> Measurement:
         column = self.column

@@ -7,20 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.guarantee import Guarantee, is_pure
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.mechanisms.choices.nested_counts import NestedCounts
 from discreet.mechanisms.choices.quantile import (
     PARTS,
     Histogram,
@@ -117,8 +116,6 @@ def _entropy(share: Floats, q: float) -> Any:
 # ---- Typical ranks: how far published quantiles are off where rows are spread evenly over the bounds
 
 
-Chosen = QuantileChoice | QuantileInterval | NestedCounts
-Method = Literal["choice", "counts"]
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 _DATA_SETS = 60
@@ -131,7 +128,9 @@ _ALIKE = 0.05
 
 
 @lru_cache(maxsize=256)
-def typical_ranks(mechanism: Chosen, shares: tuple[float, ...], rows: int, level: float = 0.95) -> float:
+def typical_ranks(
+    mechanism: QuantileChoice | QuantileInterval, shares: tuple[float, ...], rows: int, level: float = 0.95
+) -> float:
     """With probability ``level`` a quantile is within so many ranks of its target: the worst of the quantiles.
 
     The mechanism runs, many times at once, on ``rows`` rows that are spread evenly over the grid. Of an interval, the
@@ -144,30 +143,15 @@ def typical_ranks(mechanism: Chosen, shares: tuple[float, ...], rows: int, level
     True
     """
     rng = np.random.default_rng(1)  # no data is read: a plan says the same each time
+    factor = mechanism.factor if isinstance(mechanism, QuantileChoice) else mechanism.first + mechanism.second
     targets = np.array([float(share_of(share)) * rows for share in shares])
-    ranks = _ranks(targets, rows, _sharpness(mechanism))
+    ranks = _ranks(targets, rows, factor)
     errors = []
     for _ in range(_DATA_SETS):  # groups are alike, so one stands for all
         data = _spread(ranks, rows, mechanism, rng)
-        errors.append(_off(data, _published(data, mechanism, rng), targets))
+        ends = _chosen(data, mechanism, rng) if isinstance(mechanism, QuantileChoice) else _ends(data, mechanism, rng)
+        errors.append(_off(data, ends, targets))
     return float(np.max(np.quantile(np.concatenate(errors), level, axis=0, method="higher")))
-
-
-def _sharpness(mechanism: Chosen) -> float:
-    if isinstance(mechanism, NestedCounts):
-        return 1 / mechanism.second
-    return mechanism.factor if isinstance(mechanism, QuantileChoice) else mechanism.first + mechanism.second
-
-
-def _published(data: Histogram, mechanism: Chosen, rng: np.random.Generator) -> Integers:
-    """Steps that are published: answers × quantiles × 1, or × 2 for the ends of intervals."""
-    if isinstance(mechanism, QuantileInterval):
-        return _ends(data, mechanism, rng)
-    if isinstance(mechanism, QuantileChoice):
-        return _chosen(data, mechanism, rng)
-    alone, truth = replace(mechanism, groups=1), np.array(data)
-    drawn = np.array([alone.draw(truth, rng=rng) for _ in range(_ANSWERS)]) / mechanism.grid
-    return np.rint(drawn).astype(np.int64).reshape(_ANSWERS, -1, 3)[..., [0, 2]]
 
 
 def _ranks(targets: Array, rows: int, factor: float) -> Integers:
@@ -179,7 +163,9 @@ def _ranks(targets: Array, rows: int, factor: float) -> Integers:
     return np.unique(np.append(near[(near > 0) & (near < rows)], rows))
 
 
-def _spread(ranks: Integers, rows: int, mechanism: Chosen, rng: np.random.Generator) -> Histogram:
+def _spread(
+    ranks: Integers, rows: int, mechanism: QuantileChoice | QuantileInterval, rng: np.random.Generator
+) -> Histogram:
     """Rows spread evenly: uniform order statistics, those between two ranks with the upper one."""
     places = np.cumsum(rng.standard_gamma(np.diff(ranks, prepend=0)))
     share = places / (places[-1] + rng.standard_gamma(rows + 1 - ranks[-1]))
@@ -229,12 +215,11 @@ def _off(data: Histogram, ends: Integers, targets: Array) -> Array:
     return np.asarray(np.maximum(np.maximum(left - targets, targets - right), 0.0))
 
 
+Chosen = QuantileChoice | QuantileInterval
 _LEVEL = 0.95
 """Of an interval that nobody asked about; a recursion, which has none, leaves it out."""
 _SAMPLING = 0.8
 """Part of an interval's error probability that is left to sampling alone; noise and sampling share the rest."""
-_FEW = 1.8
-"""Where fewer rows than so many times the aim of a choice lie beyond a quantile, counts are sharper."""
 MOST_POINTS = 2**22
 """Finest grid for quantiles; every point is a candidate that must be weighed."""
 
@@ -259,13 +244,11 @@ class Quantiles(Statistic):
         are a random sample of; without it, the quantile of the data.
     recursive
         Choose several quantiles by splitting the data, so that the cost grows with the logarithm of their number.
-    method
-        ``"counts"`` reads intervals from nested counts (`NestedCounts`), of all quantiles at once.
 
     Notes
     -----
     **Guarantee.** A unit with m rows changes the distance of any point from a target rank by at most
-    m·max(q, 1−q) under add/remove and m under replace-one, and counts by m and 2m (``docs/proofs/quantile.md``).
+    m·max(q, 1−q) under add/remove and m under replace-one (``docs/proofs/quantile.md``).
 
     Examples
     --------
@@ -280,7 +263,6 @@ class Quantiles(Statistic):
     interval: float | None = None
     rows_at_least: int | None = None
     recursive: bool = False
-    method: Method = "choice"
 
     def __post_init__(self) -> None:
         given: Any = self.probabilities
@@ -306,10 +288,6 @@ class Quantiles(Statistic):
             requirements.positive_integer("rows_at_least", self.rows_at_least)
         if self.recursive and self.interval is not None:
             raise InvalidParameter("recursive", True, "has no intervals", "Leave out one of the two.")
-        requirements.one_of("method", self.method, get_args(Method), 'Write "choice".')
-        if self.method == "counts" and (self.interval is None or self.rows_at_least is not None):
-            rule = "counts need an interval, and rows_at_least needs a choice"
-            raise InvalidParameter("method", self.method, rule, "Leave method out.")
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -319,11 +297,6 @@ class Quantiles(Statistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return QuantileRelease
-
-    def parameters(self) -> dict[str, Any]:
-        """The fields; stored answers were asked without a method, and it was the first."""
-        told = super().parameters()
-        return told if self.method == "counts" else {name: told[name] for name in told if name != "method"}
 
     def _enclosed(self) -> tuple[tuple[float, float], ...]:
         """For each quantile the shares of rows that an interval must enclose."""
@@ -355,16 +328,13 @@ class Quantiles(Statistic):
 
     def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
         """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""
-        kind: type[Chosen] = NestedCounts if self.method == "counts" else QuantileInterval
-        kind = QuantileChoice if self.interval is None else kind
+        kind: type[Chosen] = QuantileChoice if self.interval is None else QuantileInterval
         return kind.calibrate(guarantee, sensitivity, statistic=self, groups=groups)
 
     def sensitivity(self, *, neighbours: Neighbours, rows_per_unit: int = 1, grouped: bool = False) -> Sensitivity:
         """Largest change of a rank distance; in groups, of the sum over groups of their largest changes."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
-        if self.method == "counts":
-            return Sensitivity(l1=float(rows * neighbours.sides))
         if neighbours is Neighbours.REPLACE_ONE and not (self.recursive or grouped):
             return Sensitivity(l1=float(rows))
         worst = (
@@ -521,18 +491,6 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     ---------
     As `Quantiles`, for the rows that a unit keeps. Proof: ``docs/proofs/quantile.md``.
 
-    Parameters
-    ----------
-    column, probabilities, by, interval, rows_at_least, recursive
-        As in `Quantiles`, of a column, in all or by group.
-    method
-        ``"choice"`` chooses grid points by rank, ``"counts"`` reads nested counts. By default counts under pure ε where
-        few of the public number of rows, or of 1,000, lie beyond a quantile.
-    contribution
-        Limits per unit.
-    expected_rows
-        What a plan is told to expect: by default 1,000 rows per group.
-
     Examples
     --------
     >>> from discreet import Bounds, Schema
@@ -556,8 +514,6 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         "interval": form.LEVEL,
         "rows_at_least": form.WHOLE,
         "recursive": form.FLAG,
-        "method": form.METHOD,
-        "expected_rows": form.WHOLE,
     }
     column: str
     probabilities: float | Sequence[float]
@@ -566,9 +522,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     interval: float | None = _LEVEL
     rows_at_least: int | None = None
     recursive: bool = False
-    method: Method | None = None
     contribution: Contribution | None = None
-    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -585,23 +539,18 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             interval=self._level(),
             rows_at_least=self._independent_rows(limits),
             recursive=self.recursive,
-            method=self.method or "choice",
         )
         groups = self.schema.cells(by)
-        moved: dict[str, Any] = {"neighbours": self.schema.neighbours, "rows_per_unit": limits.most_rows(groups)}
-        known = self.schema.size or self.rows_at_least
-        if self.method is None and self._few_beyond(
-            statistic, moved, max(1, (known or DEFAULT_ROWS * groups) // groups)
-        ):
-            statistic = replace(statistic, method="counts")
-        sensitivity = statistic.sensitivity(**moved, grouped=bool(by))
+        sensitivity = statistic.sensitivity(
+            neighbours=self.schema.neighbours, rows_per_unit=limits.most_rows(groups), grouped=bool(by)
+        )
 
         def value(found: Histograms) -> Any:
             return stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
 
         mechanism = statistic.mechanism(self.guarantee, sensitivity, groups)
-        expected = Expected(rows=self.expected_rows or known)
-        rows = max(1, round(expected.rows_per_group(groups)))
+        known = self.schema.size or self.rows_at_least
+        rows = max(1, known // groups) if known else DEFAULT_ROWS
         return Measurement(
             statistic=self.grouped(statistic, by),
             sensitivity=sensitivity,
@@ -614,18 +563,10 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             read="ranks" if statistic.interval is None else "ranks to an end",
             forecast=lambda: Forecast(
                 error=partial(typical_ranks, mechanism, statistic.shares, rows),
-                bound=mechanism.rank_error if isinstance(mechanism, QuantileChoice) else None,
+                bound=None if statistic.interval else mechanism.rank_error,
                 scenario=Expected(rows=rows * groups).words(groups),
             ),
         )
-
-    def _few_beyond(self, statistic: Quantiles, moved: dict[str, Any], rows: int) -> bool:
-        """Whether the public facts leave a choice too few rows beyond a quantile; what a plan expects is no part."""
-        if statistic.interval is None or statistic.rows_at_least is not None or not is_pure(self.guarantee):
-            return False
-        choice = statistic.mechanism(self.guarantee, statistic.sensitivity(**moved, grouped=bool(self.by)))
-        aim = _FEW * cast(QuantileInterval, choice).aim
-        return any(rows * min(share, 1 - share) < aim for share in statistic.shares)
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
         subject, shares = self.subject_words(words), np.atleast_1d(self._shares()).tolist()

@@ -775,14 +775,9 @@ class QuantileInterval(Mechanism):
         edges = round_ladders(*rough, self.lowest, self.highest)
         return IntervalEnds.of(*edges, middle=sum(rough) / 2, factor=self.second, others=others)
 
-    @property
-    def aim(self) -> int:
-        """Ranks beyond its own that the first stage aims at; farther, the second takes the whole grid."""
-        return math.ceil(min(_AIM / (self.first + self.second), _MOST))
-
     def first_targets(self, low: Fraction, high: Fraction, rows: int) -> tuple[Fraction, Fraction]:
         """Ranks that the first stage aims at: beyond those that the second will."""
-        aim = self.aim
+        aim = math.ceil(min(_AIM / (self.first + self.second), _MOST))  # farther, the second takes the whole grid
         return low * rows - aim, high * rows + aim
 
 
