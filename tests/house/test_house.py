@@ -225,12 +225,12 @@ MOST = {
     "code lines for each comment": 26,
     "mean: files": 29,
     "mean: lines": 1_075,
-    "mean: calls from room to room": 66,
+    "mean: calls from room to room": 67,
     "regression: files": 35,
     "regression: lines": 1_392,
     "regression: calls from room to room": 176,
     "run: files": 60,
-    "run: lines": 4_054,
+    "run: lines": 4_110,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
