@@ -87,7 +87,7 @@ QUESTIONS = {
     "covariances": lambda s: s.covariance_matrix(("x", "y"), guarantee=ONE),
     "quantile": lambda s: s.quantile("x", [0.25, 0.5], guarantee=ONE),
     "histogram": lambda s: s.histogram("x", guarantee=ONE, edges=[0, 2, 4, 8]),
-    "table": lambda s: s.table(("arm", "flag"), ONE),
+    "table": lambda s: s.table(("arm", "flag"), guarantee=ONE),
     "mode": lambda s: s.mode("stage", guarantee=ONE),
     "goodness of fit": lambda s: s.goodness_of_fit("arm", [0.5, 0.5], guarantee=ONE),
     "homogeneity": lambda s: s.homogeneity("stage", "arm", guarantee=ONE),
