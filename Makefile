@@ -82,8 +82,9 @@ claims: install ## Decide the papers' claims again from the stored runs, and shi
 	mv claims.new src/discreet/papers/data/claims.json
 	$(BIN)/python docs/stored_studies.py
 
-docs: install ## Draw the figures of the studies and build the documentation into docs/_build/html
-	$(BIN)/sphinx-build -W --keep-going --quiet docs docs/_build/html
+docs: install ## Draw the figures of the studies and build the documentation into docs/_build/html/VERSION
+	$(BIN)/sphinx-build --jobs auto --fail-on-warning --keep-going --quiet docs \
+		docs/_build/html/$$($(BIN)/python -c 'import discreet; print(discreet.__version__)')
 
 pictures: install ## Draw the pictures of the README again
 	$(BIN)/python docs/pictures.py

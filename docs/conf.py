@@ -5,6 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, stored_studies.py
 import stored_studies
+from packaging.version import Version
 from pybtex.plugin import register_plugin
 from pybtex.style.formatting.unsrt import Style
 from pybtex.style.labels import BaseLabelStyle
@@ -76,7 +77,24 @@ def _with_figures(app):
     stored_studies.draw()
 
 
+_HEAD = '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+
+
+def _with_versions(app, exception):
+    """Versions lie side by side, and beside them a page that leads to the newest and one that lists them all."""
+    site = Path(app.outdir).parent
+    if Path(app.outdir).name != version:  # built elsewhere, to look at
+        return
+    versions = sorted((page.parent.name for page in site.glob("*/index.html")), key=Version, reverse=True)
+    links = "".join(f'<li><a href="{one}/index.html">{one}</a></li>' for one in versions)
+    listed = f"{_HEAD}<title>discreet</title><h1>discreet</h1><p>Documentation of version</p><ul>{links}</ul></html>"
+    leads = f'<meta http-equiv="refresh" content="0; url={versions[0]}/index.html"><title>'
+    (site / "versions.html").write_text(listed, encoding="utf-8")
+    (site / "index.html").write_text(listed.replace("<title>", leads), encoding="utf-8")
+
+
 def setup(app):
+    app.connect("build-finished", _with_versions)
     app.connect("builder-inited", _with_figures)
     app.connect("autodoc-process-docstring", _with_bars)
     app.connect("source-read", _with_contents)
@@ -85,6 +103,7 @@ def setup(app):
 html_theme = "furo"
 html_title = f"discreet {version}"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_copy_source = False

@@ -4,6 +4,7 @@ import doctest
 import itertools
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,13 @@ def test_the_readme_lists_every_question() -> None:
     listed = (ROOT / "README.md").read_text(encoding="utf-8").partition("What you can ask")[2].partition("## Your")[0]
     assert set(re.findall(r"`([a-z_]+)`", listed)) == asked().keys()
     assert all(hasattr(Session, name) for name in asked())
+
+
+def test_the_reference_shows_every_module_once() -> None:
+    """The site would warn of everything that is described twice."""
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    shown = Counter(name for page in pages for name in re.findall(r"automodule:: (\S+)", page.read_text()))
+    assert [name for name, times in shown.items() if times > 1] == []
 
 
 def test_the_documentation_stays_short() -> None:

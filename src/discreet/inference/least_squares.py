@@ -338,7 +338,7 @@ class Coordinates:
 
     @cached_property
     def expansion(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
-        """Products of pairs of (1, coordinates) in terms of what is measured: which, of which pair, how much.
+        """Products of pairs of (1, coordinates) by what is measured, with its place, the pair and how much.
 
         In the order of what is measured, which all occur.
         """
