@@ -229,7 +229,7 @@ MOST = {
     "regression: files": 35,
     "regression: lines": 1_392,
     "regression: calls from room to room": 176,
-    "run: files": 60,
+    "run: files": 61,
     "run: lines": 4_110,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""

@@ -18,7 +18,7 @@ from typing import Any
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra
 from discreet.core.files import read_regular, reason
 from discreet.publish.files import write_whole
-from discreet.publish.report import CrossTable, grids, label_words, methods_parts
+from discreet.publish.report import CrossTable, grids, methods_parts
 from discreet.results.display import held, printable
 from discreet.results.frames import (
     COLUMNS,
@@ -31,6 +31,7 @@ from discreet.results.frames import (
     release_rows,
     reliability,
 )
+from discreet.results.printed import label_words
 from discreet.results.wording import WHOLE, measure_words, mechanism_words, moment
 
 # ---- Workbook: the numbers of a run for a spreadsheet. Notes and methods first, then each release and its tables.

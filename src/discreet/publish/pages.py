@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from discreet.publish.report import plain
 from discreet.results.charts import environment
 from discreet.results.display import printable
+from discreet.results.printed import plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup

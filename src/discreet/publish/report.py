@@ -16,6 +16,7 @@ from discreet.core.schema import Bands, Bounds, Column, Dates, PrivateLabels, Sc
 from discreet.results.charts import drawn_readings, environment
 from discreet.results.display import printable
 from discreet.results.frames import Reading, by_measure, reliability
+from discreet.results.printed import ReadingFacts, label_columns, label_words, listed, markdown_table, place_of, plain
 from discreet.results.wording import (
     SHARES,
     WHOLE,
@@ -36,8 +37,6 @@ from discreet.results.wording import (
 # ---- Grids: released numbers as tables with labels down the side and across, and totals in their place
 
 
-ReadingFacts = Mapping[str, Any]
-TOTAL = "total"
 _FEWEST = 4  # numbers; fewer are as clear in a list
 _WIDEST = 12  # labels across; a page shows no more
 
@@ -69,25 +68,6 @@ class CrossTable:
     def readings(self) -> list[ReadingFacts]:
         """All numbers in the table."""
         return [one for _, cells in self.lines for one in cells if one is not None]
-
-
-def place_of(reading: ReadingFacts) -> dict[str, Any]:
-    """Where a number belongs: columns with their labels; a margin lacks the columns that it is summed over."""
-    labels = dict(reading["labels"])
-    rest = {name: label for name, label in labels.items() if name != "table"}
-    return rest if labels.get("table") == (" × ".join(rest) or TOTAL) else labels
-
-
-def label_columns(readings: Iterable[ReadingFacts]) -> list[str]:
-    """The columns whose labels tell these numbers apart, for a list of them."""
-    return list(dict.fromkeys(name for reading in readings for name in place_of(reading)))
-
-
-def label_words(label: Any, column: str = "") -> str:
-    """A label as readers see it; the total where there is none."""
-    if label is None:
-        return TOTAL
-    return f"{100 * label:g} %" if column == "probability" else str(label)
 
 
 def grids(readings: Sequence[ReadingFacts]) -> list[CrossTable]:
@@ -727,8 +707,8 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
     for measure, readings in by_measure(release["readings"]).items():
         words = measure_words(release, measure)
         for grid in grids([*readings, *(release["margins"] if measure == "count" else [])]):
-            lines += [plain(f"{words} by {grid.name}:"), "", *table_lines(_crossed(grid)), ""]
-        lines += [plain(f"{words}, with 95 % intervals:"), "", *table_lines(_listed(readings)), ""]
+            lines += [plain(f"{words} by {grid.name}:"), "", *markdown_table(_crossed(grid)), ""]
+        lines += [plain(f"{words}, with 95 % intervals:"), "", *markdown_table(listed(readings)), ""]
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
         lines += [f"Counted: {plain(release['counted'])}.", ""]
@@ -741,36 +721,6 @@ def _crossed(grid: CrossTable) -> Iterable[Sequence[str]]:
     for side, cells in grid.lines:
         labels = [label_words(label, name) for name, label in zip(grid.down, side, strict=True)]
         yield [*labels, *("" if cell is None else reading_words(cell)[0] for cell in cells)]
-
-
-def _listed(readings: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[str]]:
-    """Header and lines of a list: one number per line."""
-    names, tested = label_columns(readings), any(reading["pvalue"] is not None for reading in readings)
-    heads = ["estimate", "noise interval", "population interval", *(["p-value"] if tested else []), "flag"]
-    yield [*names, *heads]
-    for reading in readings:
-        place = place_of(reading)
-        labels = [label_words(place.get(name), name) for name in names]
-        pvalue = [] if not tested else ["–" if reading["pvalue"] is None else pvalue_words(reading["pvalue"])]
-        yield [*labels, *reading_words(reading), *pvalue, reliability(reading)]
-
-
-def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
-    """A markdown table; the first row is its header."""
-    header, *others = rows
-    lines = [f"| {' | '.join(map(plain, row))} |" for row in (header, *others)]
-    return [lines[0], f"{'|---' * len(header)}|", *lines[1:]]
-
-
-_MARKS = str.maketrans(
-    {**{mark: f"\\{mark}" for mark in "\\|[]`*_!#~"}, "\n": " ", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
-)
-"""The marks that would begin a heading, link, image, tag or table cell in a name that came from outside."""
-
-
-def plain(text: str) -> str:
-    """Text without marks of its own: names that came from outside are words, not markdown."""
-    return printable(text.replace("\r", "\n")).translate(_MARKS)
 
 
 # ---- Methods note: what was protected, how, and what was taken as public; ready to be pasted into a publication.
@@ -903,7 +853,7 @@ def methods_markdown(facts: Mapping[str, Any]) -> str:
     lines = [f"# Methods: {plain(facts['title'])}", ""]
     for part in methods_parts(facts):
         lines += [f"## {part.title}", "", *(line for said in part.paragraphs for line in (plain(said), ""))]
-        lines += [*table_lines(part.table), ""] if part.table else []
+        lines += [*markdown_table(part.table), ""] if part.table else []
         lines += [*(f"- {plain(said)}" for said in part.points), ""] if part.points else []
     return "\n".join(lines)
 

@@ -12,6 +12,7 @@ from discreet.core.protection import Protection
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
+from discreet.results.printed import ReadingFacts, latex_table, listed, markdown_table
 from discreet.results.wording import BOTH_INTERVALS, guarantee_words, reading_line
 
 _ENTRIES = 15
@@ -61,6 +62,20 @@ class Readable(Tidy):
             guarantee=None if guarantee is None else guarantee["symbols"],
             test=self.verdict(),
         )
+
+    def to_markdown(self) -> str:
+        """The numbers with their 95 % intervals as a markdown table, with the digits that the noise leaves."""
+        return "\n".join(markdown_table(listed(self._told())))
+
+    def to_latex(self) -> str:
+        """The same table for LaTeX, with the package booktabs."""
+        return latex_table(listed(self._told()), f"{self.heading()}, with 95 % intervals")
+
+    def _told(self) -> list[ReadingFacts]:
+        """The readings as plain data, with what they measure among the labels where that differs."""
+        told = [reading.to_dict() for reading in self.readings()]
+        several = len({one["measure"] for one in told}) > 1
+        return [{**one, "labels": {"measure": one["measure"], **one["labels"]}} for one in told] if several else [*told]
 
     def plot(self) -> Any:
         """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""

@@ -24,6 +24,7 @@ from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading, interval_frame
 from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, Plan
+from discreet.results.printed import Printed
 from discreet.results.release import Release
 from discreet.results.wording import BOTH_INTERVALS, pvalue_equation, reading_line, reading_words
 
@@ -310,7 +311,7 @@ class RegressionRelease(Release):
         chosen = [position for position, term in enumerate(self.design.terms) if term.column in used]
         return self.design.sampled.wald(np.eye(len(self.design.terms))[chosen], np.zeros(len(chosen)))
 
-    def _table(self, alpha: float) -> list[str]:
+    def _table(self, alpha: float) -> list[tuple[str, ...]]:
         """The coefficients as lines of a table."""
         intervals, pvalues, letter = self.intervals(alpha), self.pvalues, "z" if self._logistic else "t"
         head = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]")
@@ -318,16 +319,10 @@ class RegressionRelease(Release):
         for name, spread in self.bse.items():
             ends = intervals[name]
             numbers = (self.params[name], spread, float(ends.low), float(ends.high))
-            estimate, error, *shown = (f"{value:.{_decimals(spread)}f}" for value in numbers)
-            told = shown if math.isfinite(float(ends.width)) else ["nothing can", "be said"]
+            estimate, error, low, high = (f"{value:.{_decimals(spread)}f}" for value in numbers)
+            told = (low, high) if math.isfinite(float(ends.width)) else ("nothing can", "be said")
             lines.append((name, estimate, error, f"{self.tvalues[name]:.2f}", f"{pvalues[name]:.3f}", *told))
-        widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-        return [
-            "  ".join(
-                [line[0].ljust(widths[0]), *(one.rjust(width) for one, width in zip(line[1:], widths[1:], strict=True))]
-            )
-            for line in lines
-        ]
+        return lines
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every coefficient with both intervals; None stands for an interval without an end."""
@@ -455,10 +450,10 @@ class RegressionRelease(Release):
         """How well the fit describes the outcome."""
         return ("pseudo R²", f"{self.prsquared:.3f}") if self._logistic else ("R²", f"{self.rsquared:.3f}")
 
-    def summary(self, alpha: float = 0.05) -> str:
-        """The regression as a table."""
+    def summary(self, alpha: float = 0.05) -> Printed:
+        """The regression as a table: text, which a notebook shows as a table."""
         outcome, on = self.design.outcome, ", ".join(self.on)
-        facts = f"rows {number(round(self.nobs))}, {' '.join(self._fit_fact())}"
+        facts = f"{round(self.nobs):,} rows, {' '.join(self._fit_fact())}"
         if self._logistic:
             head = f"Logistic regression of {outcome.column} = {outcome.label} on {on}"
             words = "Log-odds; standard errors, tests and intervals count noise and sampling."
@@ -466,7 +461,15 @@ class RegressionRelease(Release):
             head = f"Least squares of {outcome.name} on {on}"
             facts += f", residual standard deviation {math.sqrt(self.scale):.4g}"
             words = "Standard errors, tests and intervals count noise and sampling, for any errors."
-        return "\n".join([head, facts, *self._table(alpha), words])
+        return Printed.of(head, self._table(alpha), facts, note=words)
+
+    def to_markdown(self) -> str:
+        """The table of `summary` as markdown."""
+        return self.summary().to_markdown()
+
+    def to_latex(self) -> str:
+        """The table of `summary` for LaTeX, with the package booktabs."""
+        return self.summary().to_latex()
 
 
 def _decimals(error: float) -> int:

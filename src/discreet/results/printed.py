@@ -1,0 +1,142 @@
+"""Tables for print: numbers with their intervals, and any other lines of text, as markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from discreet.results.display import printable
+from discreet.results.frames import reliability
+from discreet.results.wording import pvalue_words, reading_words
+
+ReadingFacts = Mapping[str, Any]
+Lines = Iterable[Sequence[str]]
+"""Header and lines of a table, cell by cell."""
+TOTAL = "total"
+
+
+def place_of(reading: ReadingFacts) -> dict[str, Any]:
+    """Where a number belongs: columns with their labels; a margin lacks the columns that it is summed over."""
+    labels = dict(reading["labels"])
+    rest = {name: label for name, label in labels.items() if name != "table"}
+    return rest if labels.get("table") == (" × ".join(rest) or TOTAL) else labels
+
+
+def label_columns(readings: Iterable[ReadingFacts]) -> list[str]:
+    """The columns whose labels tell these numbers apart, for a list of them."""
+    return list(dict.fromkeys(name for reading in readings for name in place_of(reading)))
+
+
+def label_words(label: Any, column: str = "") -> str:
+    """A label as readers see it; the total where there is none."""
+    if label is None:
+        return TOTAL
+    return f"{100 * label:g} %" if column == "probability" else str(label)
+
+
+def listed(readings: Sequence[ReadingFacts]) -> Lines:
+    """Header and lines of a list: one number per line."""
+    names, tested = label_columns(readings), any(reading["pvalue"] is not None for reading in readings)
+    flags = [reliability(reading) for reading in readings]
+    heads = ["estimate", "noise interval", "population interval", *(["p-value"] if tested else [])]
+    yield [*names, *heads, *(["flag"] if any(flags) else [])]
+    for reading, flag in zip(readings, flags, strict=True):
+        place = place_of(reading)
+        labels = [label_words(place.get(name), name) for name in names]
+        pvalue = [] if not tested else ["–" if reading["pvalue"] is None else pvalue_words(reading["pvalue"])]
+        yield [*labels, *reading_words(reading), *pvalue, *([flag] if any(flags) else [])]
+
+
+_MARKS = str.maketrans(
+    {**{mark: f"\\{mark}" for mark in "\\|[]`*_!#~"}, "\n": " ", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
+)
+"""The marks that would begin a heading, link, image, tag or table cell in a name that came from outside."""
+_TEX = str.maketrans(
+    {
+        **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+        "[": "{[}", "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
+        "−": "$-$", "–": "--", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$", "²": "$^2$", "∞": r"$\infty$",
+        "<": "$<$", ">": "$>$", "|": "$|$", "ε": r"$\varepsilon$", "δ": r"$\delta$", "μ": r"$\mu$", "ρ": r"$\rho$",
+        "\N{NO-BREAK SPACE}": "~",
+    }
+)  # fmt: skip
+"""The marks that LaTeX obeys (a bracket at the start of a line, too), and those of ours that its fonts lack."""
+
+
+def plain(text: str) -> str:
+    """Text without marks of its own: names that came from outside are words, not markdown."""
+    return printable(text.replace("\r", "\n")).translate(_MARKS)
+
+
+def markdown_table(rows: Lines) -> list[str]:
+    """A markdown table; the first row is its header."""
+    header, *others = rows
+    lines = [f"| {' | '.join(map(plain, row))} |" for row in (header, *others)]
+    return [lines[0], f"{'|---' * len(header)}|", *lines[1:]]
+
+
+def latex_table(rows: Lines, caption: str) -> str:
+    """A table for LaTeX with the package booktabs; columns after the first are set flush right."""
+    header, *others = ([printable(cell).translate(_TEX) for cell in row] for row in rows)
+    return "\n".join(
+        [
+            r"\begin{table}", rf"\caption{{{printable(caption).translate(_TEX)}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule", rf"{' & '.join(header)} \\", r"\midrule",
+            *(rf"{' & '.join(row)} \\" for row in others), r"\bottomrule", r"\end{tabular}", r"\end{table}",
+        ]
+    )  # fmt: skip
+
+
+class Printed(str):
+    """A table as text, which a notebook shows as a table and which can be had as markdown and LaTeX.
+
+    Examples
+    --------
+    >>> table = Printed.of("Pay", [["", "coef"], ["age", "0.52"]], note="95 % intervals.")
+    >>> print(table)
+    Pay
+         coef
+    age  0.52
+    95 % intervals.
+    >>> print(table.to_markdown())
+    |  | coef |
+    |---|---|
+    | age | 0.52 |
+    """
+
+    caption: str
+    lines: Sequence[Sequence[str]]
+    notes: Sequence[str]
+
+    @classmethod
+    def of(cls, caption: str, lines: Lines, *facts: str, note: str) -> Self:
+        """A table with its caption, the facts below that, and a note at its foot."""
+        every = [list(map(printable, line)) for line in lines]
+        widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+        aligned = [
+            "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in every
+        ]
+        found = cls("\n".join([printable(caption), *facts, *aligned, note]))
+        found.caption = caption
+        found.lines = every
+        found.notes = (*facts, note)
+        return found
+
+    def to_markdown(self) -> str:
+        """The table as markdown."""
+        return "\n".join(markdown_table(self.lines))
+
+    def to_latex(self) -> str:
+        """The table for LaTeX, with the package booktabs."""
+        return latex_table(self.lines, ". ".join((self.caption, *self.notes)))
+
+    def _repr_html_(self) -> str:
+        head, *body = (
+            "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in line)
+            for kind, line in zip(["th", *["td"] * len(self.lines)], self.lines, strict=False)
+        )
+        rows = "".join(f"<tr>{line}</tr>" for line in body)
+        notes = "<br>".join(html.escape(printable(note)) for note in self.notes)
+        caption = f"<caption><strong>{html.escape(printable(self.caption))}</strong></caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><p>{notes}</p>"
