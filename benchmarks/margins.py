@@ -31,7 +31,7 @@ from discreet.mechanisms.tables.margins import (
 )
 from discreet.questions import all_margins
 from discreet.questions.tables.margins import Margins, MarginsRelease, TablesQuestion
-from discreet.questions.tables.measured import SyntheticEstimate
+from discreet.questions.tables.measured import synthetic_estimate
 
 Counts = NDArray[np.int64]
 ONE = GaussianDP(1.0)
@@ -106,10 +106,10 @@ def presented(rows: int, repeats: int) -> dict[str, float]:
         seconds.append(time.perf_counter() - start)
         for table in answer.tables():
             truth = margin(counts, margins.axes(table.columns))
-            errors["measured"].append(table.estimate - truth)
-            errors["presented"].append(table.published - truth)
+            errors["measured"].append(table.measured - truth)
+            errors["presented"].append(table.estimate - truth)
             if len(table.columns) == 3:
-                errors["presented, 3-way"].append(table.published - truth)
+                errors["presented, 3-way"].append(table.estimate - truth)
             hit = np.ravel(np.asarray(table.noise_interval().contains(truth)))
             inside += hit.tolist()
             zeros += hit[np.ravel(truth) == 0].tolist()
@@ -179,9 +179,7 @@ def synthetic(rows: int, mu: float, repeats: int = 100) -> dict[str, float]:
             raise TypeError("a release of margins was expected")
         drawn = answer.synthetic_rows(10, rng=rng)
         for name, ask in asked.items():
-            results = np.array([ask(counts) for counts in drawn.counts])
-            error = math.sqrt((1 + 1 / results.size) * results.var(ddof=1))
-            found = SyntheticEstimate(float(results.mean()), error, tuple(results.tolist()))
+            found = synthetic_estimate([ask(counts) for counts in drawn.counts])
             hits[name] += bool(found.population_interval().contains(ask(population)))
     return {name: hit / repeats for name, hit in hits.items()}
 

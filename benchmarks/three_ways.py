@@ -41,7 +41,7 @@ def main(path: str, repeats: int = 3) -> None:
         for table in tables:
             axes = margins.axes(table.columns)
             truth = joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis not in axes))
-            errors = table.published - truth
+            errors = table.estimate - truth
             squares += float((errors**2).sum())
             absolute += float(np.abs(errors).sum())
             inside += int(np.sum(table.noise_interval().contains(truth)))

@@ -86,8 +86,8 @@ def chosen(mechanism, of, rng):
 def margins(exact, mechanism, count, rng):
     """Both tables: the counts are 1,000, those of each column, and those of both."""
     truth = exact.value[[1, 2, 5, 6, 7, 8]]
-    drawn = [release(exact, mechanism, rng=rng).measured_counts for _ in range(count)]
-    return [np.concatenate([one.margin((0,)), np.ravel(one.margin((0, 1)))]) - truth for one in drawn]
+    drawn = [release(exact, mechanism, rng=rng) for _ in range(count)]
+    return [np.concatenate([one.counts((0,)), np.ravel(one.counts((0, 1)))]) - truth for one in drawn]
 
 
 def errors(name, of, groups):

@@ -18,10 +18,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, WrongType
-from discreet.inference.noise import Asymptotic, MonteCarlo, excess_kurtosis, moves_with_truth
+from discreet.inference.noise import (
+    Asymptotic,
+    MonteCarlo,
+    NoiseSum,
+    coarse,
+    excess_kurtosis,
+    moves_with_truth,
+    sum_quantile,
+)
 from discreet.mechanisms.tables.james_stein import trend
 from discreet.mechanisms.tables.post_processed import onto_simplex, onto_total
-from discreet.results.display import Facts, Interval, Result, number
+from discreet.results.display import DerivedNumber, Facts, Result, number
 from discreet.results.release import Release
 
 if TYPE_CHECKING:
@@ -33,6 +41,8 @@ if TYPE_CHECKING:
 
 
 Array = NDArray[np.float64]
+_MANY = 8
+"""The sum of more noises than this is taken to have the tails of so many, which are wider than its own."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,67 @@ class MeasuredTable:
 
     def _noisy(self, counts: NDArray[np.int64], rng: np.random.Generator) -> Array:
         return np.asarray(self.noise.sample(counts.shape, rng=rng) + counts)
+
+    # ---- sums of ``merged`` cells: how far noise reaches, and intervals for shares of the population ----------------
+
+    def count_variance(self, merged: int) -> float:
+        """Noise variance of a count; a public total takes its share away."""
+        kept = merged * (1 - merged / self.cells.size) if self.n is not None else merged
+        return self.variance * kept
+
+    def share_variance(self, merged: int, share: Array) -> Array:
+        """Noise variance of count − share·total."""
+        if self.n is not None:
+            return np.full(share.shape, self.count_variance(merged))
+        return np.asarray(self.variance * (merged * (1 - share) ** 2 + (self.cells.size - merged) * share**2))
+
+    def share_error(self, merged: int, measured: Array) -> Array:
+        """Standard error of shares: that of sampling and noise together."""
+        share = np.clip(measured, 0.0, 1.0)
+        sampling = self.rows_per_unit * share * (1 - share) / self.size
+        return np.sqrt(sampling + self.share_variance(merged, share) / self.size**2)
+
+    def reach(self, merged: int, level: float) -> float:
+        """The standard deviations that the noise of a count stays below in size, by probability."""
+        tail = (1 - level) / 2
+        # Cells and a public total weigh in at most `merged` noises; fewer of them have the heavier tails.
+        count = min(merged, _MANY)
+        if coarse(self.noise):
+            variance = max(count * self.variance, 1e-300)  # next to no noise is still some
+            return sum_quantile(self.noise, count, 1 - tail) / math.sqrt(variance)
+        if merged == 1 and self.n is None:
+            return float(np.max(self.noise.quantile(1 - tail))) / math.sqrt(self.variance)
+        noise = NoiseSum.of(self.noise, np.ones(count))
+        return float(noise.quantile(1 - tail)) / float(noise.standard_deviation)
+
+    def share_ends(self, merged: int, measured: Array, level: float) -> tuple[Array, Array]:
+        """Intervals for the population's shares, by inverting a score test with sampling and noise."""
+        x = measured * self.size
+        # Noise that is nearly always 0 has a quantile of 0, sampling has not: never less than the normal score.
+        reach = max(self.reach(merged, level), -float(scipy.special.ndtri((1 - level) / 2)))
+        # Rare rows make counts skewed to the right, and rare absences to the left: by Cornish and Fisher the limit on
+        # the side of the short tail moves out by (z² − 1)/6·(1 − 2π), as far as sampling is what varies.
+        share = np.clip(measured, 0.0, 1.0)
+        sampling = self.rows_per_unit * (self.size * share * (1 - share) + 1)
+        skew = (reach**2 - 1) / 6 * self.rows_per_unit * sampling / (sampling + self.share_variance(merged, share))
+        below = np.minimum(x, np.maximum(x - skew * np.maximum(1 - 2 * share, 0.0), 0.0))
+        above = np.maximum(x, np.minimum(x + skew * np.maximum(2 * share - 1, 0.0), self.size))
+        return self._score_ends(merged, below, reach**2)[0], self._score_ends(merged, above, reach**2)[1]
+
+    def _score_ends(self, merged: int, x: Array, z2: float) -> tuple[Array, Array]:
+        # (x − πS)² ≤ z²·(kNπ(1−π) + noise(π)): a quadratic inequality in π for known and for estimated N. By Cauchy and
+        # Schwarz, the squared deviation of a unit's k rows together is at most k times those of its rows.
+        size, spread = self.size, self.rows_per_unit * self.size
+        if self.n is not None:
+            a, b, c = size**2 + z2 * spread, 2 * x * size + z2 * spread, x**2 - z2 * self.count_variance(merged)
+        else:
+            own = merged * self.variance
+            a = size**2 + z2 * (spread - self.cells.size * self.variance)
+            b, c = 2 * x * size + z2 * (spread - 2 * own), x**2 - z2 * own
+        if a <= 0:
+            return np.zeros(x.shape), np.ones(x.shape)  # the total is lost in noise: nothing is excluded
+        root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))
+        return np.clip((b - root) / (2 * a), 0.0, 1.0), np.clip((b + root) / (2 * a), 0.0, 1.0)
 
 
 def measured_table(release: Release) -> MeasuredTable:
@@ -768,65 +839,44 @@ _STRENGTHS = 33
 """Strengths of association that are simulated, finer near 0."""
 
 
-@dataclass(frozen=True)
-class OddsRatio(Result):
-    """Odds ratio of a 2 × 2 table, ad/bc; infinite or NaN where noise leaves nothing to divide by."""
+def _ratio_ends(table: MeasuredTable, estimate: float, level: float) -> tuple[float, float]:
+    """The ratios ψ whose simulated releases do not make ad − ψ·bc extreme: a test, inverted.
 
-    estimate: float
-    _table: MeasuredTable = field(repr=False)
+    It needs no logarithm of a noisy cell and holds for small cells. It is unbounded above where the data cannot exclude
+    that: from 0 to infinity, noise or sampling error hide the association altogether.
+    """
+    ratios = np.geomspace(*_RATIOS, 41)
+    if _RATIOS[0] < estimate < _RATIOS[1]:  # where the departure is 0: a narrow interval lies between others
+        ratios = np.sort(np.append(ratios, estimate))
+    held = np.flatnonzero(accepted_ratios(table, ratios, level))
+    if held.size == 0:
+        return 0.0, math.inf
 
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """The ratios ψ whose simulated releases do not make ad − ψ·bc extreme: a test, inverted.
-
-        It needs no logarithm of a noisy cell and holds for small cells. It is unbounded above where the data cannot
-        exclude that: from 0 to infinity, noise or sampling error hide the association altogether.
-        """
-        checked = requirements.level(level)
-        ratios = np.geomspace(*_RATIOS, 41)
-        if _RATIOS[0] < self.estimate < _RATIOS[1]:  # where the departure is 0: a narrow interval lies between others
-            ratios = np.sort(np.append(ratios, self.estimate))
-        held = np.flatnonzero(self.accepts(ratios, checked))
-        if held.size == 0:
-            return Interval(0.0, math.inf, checked)
-        first, last = int(held[0]), int(held[-1])
-        low = 0.0 if first == 0 else self._edge(float(ratios[first]), float(ratios[first - 1]), checked)
-        furthest = last == ratios.size - 1
-        high = math.inf if furthest else self._edge(float(ratios[last]), float(ratios[last + 1]), checked)
-        inside = self.estimate if not math.isnan(self.estimate) else low
-        return Interval(min(low, inside), max(high, inside), checked)
-
-    def _edge(self, inner: float, outer: float, level: float) -> float:
+    def edge(inner: int, outer: int) -> float:
         """Where acceptance ends between an accepted ratio and one that is not, rounded outwards."""
-        ratios = np.geomspace(inner, outer, 13)
-        held = np.flatnonzero(self.accepts(ratios, level))
-        return float(ratios[min(int(held[-1]) + 1 if held.size else 1, 12)])
+        finer = np.geomspace(float(ratios[inner]), float(ratios[outer]), 13)
+        kept = np.flatnonzero(accepted_ratios(table, finer, level))
+        return float(finer[min(int(kept[-1]) + 1 if kept.size else 1, 12)])
 
-    def accepts(self, ratios: Array, level: float = 0.95) -> NDArray[np.bool_]:
-        """True where the test of each ψ does not reject it: ad − ψ·bc has mean 0 whatever the margins are."""
-        tail = (1 - level) / 2
-        table, rng = self._table, np.random.default_rng(0)  # the same release gives the same interval
-        draws = max(399, math.ceil(15 / tail))
-        shares = np.array([_with_ratio(*_margins(table), ratio) for ratio in ratios.tolist()])
-        counts = rng.multinomial(table.rows, shares, (draws, ratios.size))
-        drawn, found = (
-            x[..., 0] * x[..., 3] - ratios * x[..., 1] * x[..., 2] for x in (table.remeasured(counts, rng), table.cells)
-        )
-        below, above = ((1 + (side * drawn <= side * found).sum(axis=0)) / (1 + draws) for side in (1, -1))
-        return np.asarray(np.minimum(below, above) >= tail)
+    first, last = int(held[0]), int(held[-1])
+    low = 0.0 if first == 0 else edge(first, first - 1)
+    high = math.inf if last == ratios.size - 1 else edge(last, last + 1)
+    inside = estimate if not math.isnan(estimate) else low
+    return min(low, inside), max(high, inside)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Estimate and 95 % interval as JSON-ready data; infinite ends become null."""
-        interval = self.population_interval()
-        ends = [float(end) if math.isfinite(end) else None for end in (interval.low, interval.high)]
-        estimate = self.estimate if math.isfinite(self.estimate) else None
-        return {"estimate": estimate, "low": ends[0], "high": ends[1], "level": interval.level}
 
-    def facts(self) -> list[tuple[str, str]]:
-        """The facts to show."""
-        return [("estimate", number(self.estimate)), ("interval", str(self.population_interval()))]
-
-    def heading(self) -> str:
-        return "Odds ratio"
+def accepted_ratios(table: MeasuredTable, ratios: Array, level: float = 0.95) -> NDArray[np.bool_]:
+    """True where the test of each ψ does not reject it: ad − ψ·bc has mean 0 whatever the margins are."""
+    tail = (1 - level) / 2
+    rng = np.random.default_rng(0)  # the same release gives the same interval
+    draws = max(399, math.ceil(15 / tail))
+    shares = np.array([_with_ratio(*_margins(table), ratio) for ratio in ratios.tolist()])
+    counts = rng.multinomial(table.rows, shares, (draws, ratios.size))
+    drawn, found = (
+        x[..., 0] * x[..., 3] - ratios * x[..., 1] * x[..., 2] for x in (table.remeasured(counts, rng), table.cells)
+    )
+    below, above = ((1 + (side * drawn <= side * found).sum(axis=0)) / (1 + draws) for side in (1, -1))
+    return np.asarray(np.minimum(below, above) >= tail)
 
 
 def _margins(table: MeasuredTable) -> tuple[float, float]:
@@ -850,58 +900,24 @@ def _with_ratio(row: float, column: float, ratio: float) -> Array:
     return np.asarray(shares / shares.sum())
 
 
-def odds_ratio(release: Release) -> OddsRatio:
-    """Odds ratio of a released 2 × 2 table."""
+def odds_ratio(release: Release) -> DerivedNumber:
+    """Odds ratio of a released 2 × 2 table, ad/bc; infinite or NaN where noise leaves nothing to divide by."""
     table = _two_way(release)
     if table.shape != (2, 2):
         raise InvalidParameter("release", f"shape {table.shape}", "must be a 2 × 2 table", "Release such a table.")
     a, b, c, d = (float(cell) for cell in table.cells)
     upper, lower = max(a, 0.0) * max(d, 0.0), max(b, 0.0) * max(c, 0.0)
     estimate = upper / lower if lower > 0 else (math.inf if upper > 0 else math.nan)
-    return OddsRatio(estimate, table)
+    return DerivedNumber("Odds ratio", estimate, lambda level: _ratio_ends(table, estimate, level))
 
 
-@dataclass(frozen=True)
-class CramersV(Result):
-    """Cramér's V of a two-way table, with what noise adds to it taken away."""
-
-    estimate: float
-    _strengths: Array = field(repr=False)
-    _below: Array = field(repr=False)
-    _above: Array = field(repr=False)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """The strengths whose simulated releases do not make the released table extreme: a test, inverted.
-
-        An interval from 0 to 1 says that noise or sampling error hide the association altogether.
-        """
-        checked = requirements.level(level)
-        tail = (1 - checked) / 2
-        held = np.flatnonzero((self._below >= tail) & (self._above >= tail))
-        if held.size == 0:  # between two strengths of the grid
-            held = np.array([np.argmax(np.minimum(self._below, self._above))])
-        first, last = int(held[0]), int(held[-1])
-        low = 0.0 if first == 0 else float(self._strengths[first - 1])
-        high = 1.0 if last == self._strengths.size - 1 else float(self._strengths[last + 1])
-        return Interval(min(low, self.estimate), max(high, self.estimate), checked)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Estimate and 95 % interval as JSON-ready data."""
-        return {"estimate": self.estimate, **self.population_interval().to_dict()}
-
-    def facts(self) -> list[tuple[str, str]]:
-        """The facts to show."""
-        return [("estimate", number(self.estimate)), ("interval", str(self.population_interval()))]
-
-    def heading(self) -> str:
-        return "Cramér's V"
-
-
-def cramers_v(release: Release, null: MonteCarlo | None = None) -> CramersV:
-    """Cramér's V of a released two-way table.
+def cramers_v(release: Release, null: MonteCarlo | None = None) -> DerivedNumber:
+    """Cramér's V of a released two-way table, with what noise adds to it taken away.
 
     Tables of every strength are simulated through the same noise: those between independence, with the measured
-    margins, and the farthest table in the direction of the measured departure that has no negative cell.
+    margins, and the farthest table in the direction of the measured departure that has no negative cell. The interval
+    has the strengths whose simulated releases do not make the released table extreme: a test, inverted. From 0 to 1,
+    noise or sampling error hide the association altogether.
     """
     table = _two_way(release)
     method = null or MonteCarlo(n_resamples=499)
@@ -916,9 +932,19 @@ def cramers_v(release: Release, null: MonteCarlo | None = None) -> CramersV:
         drawn = _squared(table.remeasured(counts, rng), table)
         tails.append([method.pvalue(-float(observed), -drawn), method.pvalue(float(observed), drawn)])
         strengths.append(_strength(shares.reshape(table.shape)))
-    below, above = np.array(tails).T
+    rarer = np.array(tails).min(axis=1)
     estimate = float(np.sqrt(np.clip(observed, 0.0, 1.0)))
-    return CramersV(estimate, np.array(strengths), below, above)
+
+    def ends(level: float) -> tuple[float, float]:
+        held = np.flatnonzero(rarer >= (1 - level) / 2)
+        if held.size == 0:  # between two strengths of the grid
+            held = np.array([np.argmax(rarer)])
+        first, last = int(held[0]), int(held[-1])
+        low = 0.0 if first == 0 else strengths[first - 1]
+        high = 1.0 if last == len(strengths) - 1 else strengths[last + 1]
+        return min(low, estimate), max(high, estimate)
+
+    return DerivedNumber("Cramér's V", estimate, ends)
 
 
 def _family(table: MeasuredTable) -> tuple[Array, Array]:

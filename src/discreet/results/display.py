@@ -7,14 +7,16 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.noise.sampler import Floats
 
 Facts = Sequence[tuple[str, str]]
@@ -181,3 +183,62 @@ class Interval(Result):
 
     def __str__(self) -> str:
         return f"{number(self.low)} to {number(self.high)} ({100 * self.level:g} %)"
+
+
+@dataclass(frozen=True)
+class DerivedNumber(Result):
+    """A number that follows from released ones, with its interval.
+
+    Attributes
+    ----------
+    title
+        What it is.
+    estimate, standard_error
+        The number, and its standard error where one is known.
+    ends
+        The ends of its interval, by level.
+    of_data
+        Whether it describes the data, so that only the noise is uncertain; otherwise the population.
+
+    Examples
+    --------
+    >>> print(DerivedNumber("Gap", 4.0, lambda level: (2.0, 6.0), standard_error=1.0, of_data=True))
+    Gap
+      estimate        4
+      standard error  1
+      interval        2 to 6 (95 %)
+    """
+
+    title: str
+    estimate: float
+    ends: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
+    standard_error: float | None = None
+    of_data: bool = False
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the number in the data, from the known distribution of the noise."""
+        if not self.of_data:
+            raise InvalidParameter("number", self.title, "is about the population", "Use population_interval().")
+        return self._interval(level)
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the number in the population: sampling and noise together."""
+        if self.of_data:
+            raise NoPopulationInterval("number", self.title, "describes the data alone", "Use noise_interval().")
+        return self._interval(level)
+
+    def _interval(self, level: float = 0.95) -> Interval:
+        return Interval(*self.ends(requirements.level(level)), level)
+
+    def heading(self) -> str:
+        return self.title
+
+    def facts(self) -> Facts:
+        error = [] if self.standard_error is None else [("standard error", number(self.standard_error))]
+        return [("estimate", number(self.estimate)), *error, ("interval", str(self._interval()))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Estimate, standard error and 95 % interval as JSON-ready data."""
+        error = {} if self.standard_error is None else {"standard_error": self.standard_error}
+        kind = "noise_interval" if self.of_data else "population_interval"
+        return {"estimate": self.estimate, **error, kind: self._interval().to_dict()}

@@ -8,8 +8,8 @@ Public: ``session.tables([["region"], ["region", "age"]], mu=0.5)``. The noise i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -43,6 +43,8 @@ from discreet.mechanisms.tables.margins import (
     MarginsLaplace,
     MarginsNoise,
     Workload,
+    below,
+    cell_covariance,
     margin_of,
     shape_of,
 )
@@ -51,13 +53,16 @@ from discreet.questions.grouped import Bins, public_bins
 from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement
 from discreet.questions.tables.measured import (
     MOST_PRESENTED,
-    Combination,
-    MarginTable,
-    MeasuredMargins,
     SyntheticRows,
+    fieller,
+    maximum_entropy,
+    nearest_table,
     unrelated,
+    whole_pairs,
+    whole_table,
 )
-from discreet.results.display import Facts, Interval, number
+from discreet.questions.tables.table import CellEstimates, Ends
+from discreet.results.display import DerivedNumber, Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
@@ -154,6 +159,10 @@ def distinct_columns(table: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
 Weights = Literal["tables", "cells"] | Sequence[float]
 Cell = Mapping[str, Any]
 """A cell of a table: a label for each of its columns."""
+Place = Mapping[int, int]
+"""The same by position."""
+Reach = Callable[[float], float]
+"""How many standard errors noise stays below, by probability."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,18 +357,28 @@ class MarginsRelease(Release):
             found[one.layer][one.axes] = block
         return found
 
-    @cached_property
-    def measured_counts(self) -> MeasuredMargins:
-        """The noisy counts, by position."""
-        tables = [self.margins.axes(table) for table in self.margins.tables]
-        everything = tuple(range(len(self.margins.sizes)))
-        possible = self.margins.possible(everything) if self.margins.impossible else None
-        return MeasuredMargins(self._components[0], self.noise, tables, possible)
+    def counts(self, axes: Axes) -> Array:
+        """The noisy counts of a margin, by position."""
+        return margin_of(self._components[0], self.noise.sizes, axes)
+
+    def _at(self, place: Place) -> float:
+        """The noisy count of one cell."""
+        axes = tuple(sorted(place))
+        return float(self.counts(axes)[tuple(place[axis] for axis in axes)])
+
+    def _covariance(self, one: Sequence[tuple[Place, float]], other: Sequence[tuple[Place, float]]) -> float:
+        """Noise covariance of two weighted sums of cells."""
+        variances = self.noise.variances()
+        return sum(
+            first * second * cell_covariance(variances, self.noise.sizes, cell, another)
+            for cell, first in one
+            for another, second in other
+        )
 
     @property
     def total(self) -> float:
         """The number of rows, exact where it is public, otherwise with noise."""
-        return self.measured_counts.at({})
+        return self._at({})
 
     @property
     def rows_per_unit(self) -> int:
@@ -379,7 +398,7 @@ class MarginsRelease(Release):
             )  # fmt: skip
         return axes
 
-    def table(self, *columns: str) -> MarginTable:
+    def table(self, *columns: str) -> CellEstimates:
         """A released table, or any margin of one, cell by cell: estimates, standard errors, intervals, flags."""
         axes = self.asked(columns)
         names = [list(self.margins.columns)[axis] for axis in axes]
@@ -388,22 +407,47 @@ class MarginsRelease(Release):
         def placed(values: NDArray[Any]) -> NDArray[Any]:
             return np.transpose(values, order) if columns else values
 
-        sums = None
+        measured, error, reach = placed(self.counts(axes)), self.noise.standard_error(axes), self.noise.reach
+        whole, possible = self._whole(axes), placed(self.margins.possible(axes))
+        shown = np.where(possible, np.maximum(measured, 0.0), 0.0) if whole is None else placed(whole).astype(float)
+        total, spread = max(self.total, 1.0), float(self.rows_per_unit)
+
+        def around(low: Array, high: Array) -> tuple[Array, Array]:
+            """Widened to the count that is presented, which can only raise the probability of covering the truth."""
+            low, high = np.where(possible, low, 0.0), np.where(possible, high, 0.0)
+            return (low, high) if whole is None else (np.minimum(low, shown), np.maximum(high, shown))
+
+        def noise(level: float) -> tuple[Array, Array]:
+            far = reach(level) * error
+            return around(np.maximum(measured - far, 0.0), np.maximum(measured + far, 0.0))
+
+        def population(level: float) -> tuple[Array, Array]:
+            # All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population. Units
+            # are independent; the rows of one of them need not be. Never less than the noise interval: near the total,
+            # an estimated N would leave next to nothing for sampling.
+            z2, least = reach(level) ** 2, noise(level)
+            lead, middle = 1 + z2 * spread / total, 2 * measured + z2 * spread
+            root = np.sqrt(np.maximum(middle**2 - 4 * lead * (measured**2 - z2 * error**2), 0.0))
+            low, high = (np.clip((middle + side * root) / (2 * lead), 0.0, None) for side in (-1, 1))
+            return around(np.minimum(low, least[0]), np.maximum(high, least[1]))
+
+        mean = None
         if self.margins.summed is not None:
             sums = placed(margin_of(self._components[1], self.margins.sizes, axes))
-        return MarginTable(
+            pair = (sums, self.noise.standard_error(axes, 1))
+            mean = _mean_intervals(self.margins.summed, pair, (measured, error), reach)
+        return CellEstimates(
             columns=tuple(columns),
             labels=tuple(tuple(self.margins.columns[name]) for name in columns),
-            estimate=placed(self.measured_counts.margin(axes)),
-            standard_error=self.noise.standard_error(axes),
-            reach=self.noise.reach,
-            presented=None if (whole := self._whole(axes)) is None else placed(whole),
-            possible=placed(self.margins.possible(axes)),
-            total=max(self.total, 1.0),
-            rows_per_unit=self.rows_per_unit,
-            sums=sums,
-            sum_error=0.0 if sums is None else self.noise.standard_error(axes, 1),
-            summed=self.margins.summed,
+            estimate=shown,
+            measured=measured,
+            standard_error=np.full(measured.shape, error),
+            noise=noise,
+            population=population,
+            presented=None if whole is None else placed(whole),
+            possible=possible,
+            mean_of=None if self.margins.summed is None else self.margins.summed[0],
+            mean=mean,
             unit=str(self.protection.unit),
             guarantee=None if self.guarantee is None else str(self.guarantee),
         )
@@ -414,10 +458,21 @@ class MarginsRelease(Release):
         """Presented counts of a margin."""
         if self.presented is not None:
             return _margin(self.presented, axes)
-        pairs = None if self.margins.impossible else self.measured_counts.pairs
+        pairs = None if self.margins.impossible else self._pairs
         return None if pairs is None else pairs[axes]
 
-    def tables(self) -> list[MarginTable]:
+    @cached_property
+    def _wanted(self) -> list[Axes]:
+        return [self.margins.axes(table) for table in self.margins.tables]
+
+    @cached_property
+    def _pairs(self) -> Mapping[Axes, NDArray[np.int64]] | None:
+        """Presented margins where the table of all columns is too large; None where one of more than two is wanted."""
+        if max(map(len, self._wanted)) > 2:
+            return None
+        return whole_pairs({axes: self.counts(axes) for axes in below(self._wanted)}, max(round(self.total), 0))
+
+    def tables(self) -> list[CellEstimates]:
         """Every wanted table."""
         return [self.table(*columns) for columns in self.margins.tables]
 
@@ -433,7 +488,19 @@ class MarginsRelease(Release):
 
         It serves its margins: nothing was measured of cells beyond the wanted tables.
         """
-        return self.measured_counts.presented() if self.measured_counts.fits else None
+        if math.prod(self.margins.sizes) > MOST_PRESENTED:
+            return None
+        near = self._nearest(self._components[0])
+        return whole_table(near, max(round(self.total), 0), self._wanted, self._possible)
+
+    @property
+    def _possible(self) -> NDArray[np.bool_] | None:
+        """False for cells of the table of all columns that cannot have rows; None where all can."""
+        return self.margins.possible(tuple(range(len(self.margins.sizes)))) if self.margins.impossible else None
+
+    def _nearest(self, components: Mapping[Axes, Array]) -> Array:
+        variances = {(): 0.0, **self.noise.variances()}  # a public total is known
+        return nearest_table(components, variances, self.noise.sizes, self._possible)
 
     def synthetic_rows(
         self, data_sets: int = 20, *, rows: int | None = None, rng: int | np.random.Generator | None = None
@@ -450,17 +517,27 @@ class MarginsRelease(Release):
             Seed or generator. No private value is involved, so ordinary pseudo-random numbers do.
         """
         wanted = requirements.positive_integer("data_sets", data_sets, at_least=2)
-        if not self.measured_counts.fits:
+        if math.prod(self.margins.sizes) > MOST_PRESENTED:
             raise InvalidParameter(
                 "tables", f"{math.prod(self.margins.sizes):,} combinations of labels",
                 f"are too many for synthetic rows: at most {MOST_PRESENTED:,}", "Release tables of fewer columns.",
             )  # fmt: skip
         source = np.random.default_rng() if rng is None else generator(rng)
         each = max(round(self.total), 1) if rows is None else requirements.positive_integer("rows", rows)
-        counts = tuple(self.measured_counts.synthetic(each, source) for _ in range(wanted))
-        return SyntheticRows(self.margins.columns, counts)
+        return SyntheticRows(self.margins.columns, tuple(self._synthetic(each, source) for _ in range(wanted)))
 
-    def combine(self, cells: Sequence[tuple[Cell, float]]) -> Combination:
+    def _synthetic(self, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Fresh noise on the measurement, the nearest possible table, the model of its margins, and rows from it."""
+        parts = dict(self._components[0])
+        for one, block in self.noise.blocks(
+            self.noise.measure(np.zeros(self.noise.dimension, dtype=np.int64), rng=rng)
+        ):
+            if one.layer == 0:
+                parts[one.axes] = parts[one.axes] + block
+        shares = maximum_entropy(self._nearest(parts), self._wanted, self._possible)
+        return rng.multinomial(rows, shares.ravel()).reshape(shares.shape).astype(np.int64)
+
+    def combine(self, cells: Sequence[tuple[Cell, float]]) -> DerivedNumber:
         """A weighted sum of any cells of any released tables, with its exact standard error.
 
         Parameters
@@ -477,23 +554,40 @@ class MarginsRelease(Release):
         >>> noise = MarginsGaussian.calibrate(GaussianDP(1.0), exact.sensitivity, workload=margins.workload())
         >>> noisy = release(exact, noise, rng=1)
         >>> women = noisy.combine([({"sex": "f", "age": "young"}, 1.0), ({"sex": "f", "age": "old"}, 1.0)])
-        >>> round(women.estimate - float(noisy.table("sex").estimate[0]), 9)
+        >>> round(women.estimate - float(noisy.table("sex").measured[0]), 9)
         0.0
         """
         placed = [(self._place(cell), requirements.finite("weight", weight)) for cell, weight in cells]
-        counts = self.measured_counts
-        estimate = sum(weight * counts.at(place) for place, weight in placed)
-        error = math.sqrt(max(counts.covariance(placed, placed), 0.0))
-        return Combination(float(estimate), error, self.noise.reach)
+        estimate = float(sum(weight * self._at(place) for place, weight in placed))
+        error = math.sqrt(max(self._covariance(placed, placed), 0.0))
 
-    def share(self, part: Cell, of: Cell | None = None) -> Combination:
-        """One cell as a share of another, or of the total; its interval accounts for the noise of both (Fieller)."""
+        def ends(level: float) -> tuple[float, float]:
+            reach = self.noise.reach(level) * error
+            return estimate - reach, estimate + reach
+
+        return DerivedNumber("Combination of cells", estimate, ends, standard_error=error, of_data=True)
+
+    def share(self, part: Cell, of: Cell | None = None) -> DerivedNumber:
+        """One cell as a share of another, or of the total; its interval accounts for the noise of both (Fieller).
+
+        Its standard error is approximate, its interval is not.
+        """
         if not (of or {}).items() <= part.items():
             raise InvalidParameter("part", dict(part), f"must be part of {dict(of or {})}", "Give it the same labels.")
-        counts, one, whole = self.measured_counts, self._place(part), self._place(of or {})
+        one, whole = self._place(part), self._place(of or {})
         pairs = ((one, one), (one, whole), (whole, whole))
-        first, both, second = (counts.covariance([(a, 1.0)], [(b, 1.0)]) for a, b in pairs)
-        return Combination.ratio((counts.at(one), counts.at(whole)), (first, both, second), self.noise.reach)
+        of_above, of_both, of_below = (self._covariance([(a, 1.0)], [(b, 1.0)]) for a, b in pairs)
+        top, bottom = self._at(one), self._at(whole)
+        estimate = top / bottom if bottom > 0 else math.nan
+        square = of_above - 2 * estimate * of_both + estimate**2 * of_below
+        error = math.sqrt(max(square, 0.0)) / bottom if bottom > 0 else math.inf
+
+        def ends(level: float) -> tuple[float, float]:
+            variances = (of_above, of_both, of_below)
+            low, high = fieller(np.asarray(top), np.asarray(bottom), variances, self.noise.reach(level))
+            return float(np.clip(low, 0.0, 1.0)), float(np.clip(high, 0.0, 1.0))
+
+        return DerivedNumber("Share of cells", estimate, ends, standard_error=error, of_data=True)
 
     def _place(self, cell: Cell) -> dict[int, int]:
         self.asked(tuple(cell))
@@ -544,7 +638,7 @@ class MarginsRelease(Release):
                 "a test needs independent rows, so at most one of each unit",
                 "Release the tables with contribution=Contribution(total=1).",
             )  # fmt: skip
-        return np.transpose(self.measured_counts.margin(axes), self._order(columns))
+        return np.transpose(self.counts(axes), self._order(columns))
 
     def _order(self, columns: Sequence[str]) -> list[int]:
         axes = self.asked(columns)
@@ -560,7 +654,7 @@ class MarginsRelease(Release):
         departure: Departure,
         null: MonteCarlo | None,
     ) -> ChiSquareResult:
-        measured, axes, order = self.measured_counts, self.asked(columns), self._order(columns)
+        axes, order = self.asked(columns), self._order(columns)
         return simulated_test(
             test,
             method,
@@ -568,11 +662,11 @@ class MarginsRelease(Release):
             expected,
             df,
             departure,
-            rows=max(round(measured.at({})), 1),
+            rows=max(round(self.total), 1),
             public=self.margins.total,
-            noise_variance=measured.noise.standard_error(axes) ** 2,
+            noise_variance=self.noise.standard_error(axes) ** 2,
             noise=lambda size, rng: np.transpose(
-                measured.noise.simulated(axes, size, rng), (0, *(place + 1 for place in order))
+                self.noise.simulated(axes, size, rng), (0, *(place + 1 for place in order))
             ),
             null=null or MonteCarlo(),
         )
@@ -594,7 +688,28 @@ class MarginsRelease(Release):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Every cell of every wanted table, with both intervals."""
-        return [one for table in self.tables() for one in table.readings()]
+        return [
+            replace(one, labels={"table": " × ".join(table.columns) or "total", **one.labels})
+            for table in self.tables()
+            for one in table.readings()
+        ]
+
+
+def _mean_intervals(
+    summed: tuple[str, int, int, str], sums: tuple[Array, float], counts: tuple[Array, float], reach: Reach
+) -> tuple[Array, Ends]:
+    """Means of a number in each cell, from its sums and the counts with their standard errors, and their intervals."""
+    _, lowest, highest, step = summed
+    middle, grid = (lowest + highest) // 2, float(Fraction(step))
+
+    def inside(ratio: Array) -> Array:
+        return np.clip((middle + ratio) * grid, lowest * grid, highest * grid)
+
+    def ends(level: float) -> tuple[Array, Array]:
+        low, high = fieller(sums[0], counts[0], (sums[1] ** 2, 0.0, counts[1] ** 2), reach(level))
+        return inside(low), inside(high)
+
+    return inside(sums[0] / np.maximum(counts[0], 1.0)), ends
 
 
 def _cells(release: MarginsRelease, table: Sequence[str]) -> str:

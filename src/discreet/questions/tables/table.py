@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -11,18 +11,18 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
-import scipy
 from numpy.typing import DTypeLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, NoPopulationInterval, WrongType, spelling
 from discreet.core.guarantee import GaussianDP, Guarantee, ZeroConcentratedDP
+from discreet.core.noise.sampler import Floats
 from discreet.core.protection import ROW, Fact, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, stability
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.moments import whole_count, whole_interval
-from discreet.inference.noise import MonteCarlo, NoiseSum, coarse, sum_quantile
-from discreet.inference.tables import CramersV, MeasuredTable, OddsRatio, cramers_v, measured_table, odds_ratio
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.tables import cramers_v, measured_table, odds_ratio
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
@@ -33,8 +33,8 @@ from discreet.questions import form
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
 from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.results.charts import plot_readings
-from discreet.results.display import Facts, Interval, Result, number
-from discreet.results.frames import Reading, Row, Tidy, tidy_rows
+from discreet.results.display import DerivedNumber, Facts, Interval, Result, number
+from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Row, Tidy, tidy_rows
 from discreet.results.plan import Plan, plan
 from discreet.results.release import Release, Statistic
 
@@ -42,36 +42,55 @@ if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
 
 
-# ---- Cell estimates: the cells and margins of a released table, with their intervals
+# ---- Cells and margins of a released table, as counts and as shares, with intervals and flags
 
 
 Array = NDArray[np.float64]
-_MANY = 8
-"""The sum of more noises than this is taken to have the tails of so many, which are wider than its own."""
+Ends = Callable[[float], tuple[Floats, Floats]]
+"""The ends of intervals, by their level."""
+_SHOWN = 40
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CellEstimates(Tidy):
-    """Estimated counts or shares of cells. It behaves as the array of its estimates.
+    """Counts or shares of the cells of a released table, or of a margin of one.
+
+    It behaves as the array of its estimates.
 
     Attributes
     ----------
-    estimate
-        From the published value; counts are whole and not negative.
-    measured
-        From the noisy measurement; the intervals are built on it.
     columns, labels
         The columns it is by, and the labels along each of them.
+    kind
+        ``"count"`` or ``"share"``.
+    estimate
+        The numbers to print; none is negative.
+    measured
+        From the noisy measurement, without bias; the intervals are built on it.
+    standard_error
+        Of counts: that of the noise. Of shares: that of sampling and noise together.
+    presented
+        Whole counts that add up over all tables of a release. None where they were not computed.
+    possible
+        False for cells that were declared to have no rows; their intervals are 0 to 0.
+    mean_of
+        The number whose mean in every cell was measured too.
     unit, guarantee
         Who is protected, and the guarantee of the release in symbols.
     """
 
-    estimate: Array
-    measured: Array
     columns: tuple[str, ...]
     labels: tuple[tuple[Hashable, ...], ...]
-    kind: str
-    _table: MeasuredTable = field(repr=False)
+    kind: str = "count"
+    estimate: Array
+    measured: Array
+    standard_error: Array
+    noise: Ends | None = field(default=None, repr=False)
+    population: Ends | None = field(default=None, repr=False)
+    presented: NDArray[np.int64] | None = None
+    possible: NDArray[np.bool_] | None = None
+    mean_of: str | None = None
+    mean: tuple[Array, Ends] | None = field(default=None, repr=False)
     unit: str | None = None
     guarantee: str | None = None
 
@@ -80,36 +99,10 @@ class CellEstimates(Tidy):
         """Shape of the estimates."""
         return self.estimate.shape
 
-    @property
-    def _merged(self) -> int:
-        """Table cells behind one estimate."""
-        return self._table.cells.size // self.estimate.size
-
-    @property
-    def _noise_variance(self) -> float:
-        """Noise variance of one count; a public total takes its share away."""
-        merged, cells = self._merged, self._table.cells.size
-        kept = merged * (1 - merged / cells) if self._table.n is not None else merged
-        return self._table.variance * kept
-
-    @property
-    def standard_error(self) -> Array:
-        """Of counts: that of the noise. Of shares: that of sampling and noise together."""
-        if self.kind == "count":
-            return np.full(self.shape, math.sqrt(self._noise_variance))
-        size = self._table.size
-        share = np.clip(self.measured, 0.0, 1.0)
-        return np.sqrt(self._table.rows_per_unit * share * (1 - share) / size + self._share_noise(share) / size**2)
-
-    def _share_noise(self, share: Array) -> Array:
-        """Noise variance of count − share·total."""
-        if self._table.n is not None:
-            return np.full(self.shape, self._noise_variance)
-        merged, cells = self._merged, self._table.cells.size
-        return np.asarray(self._table.variance * (merged * (1 - share) ** 2 + (cells - merged) * share**2))
-
     def noise_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
         """Intervals for the true counts in the data, cell by cell or for all cells at once; privacy noise only.
+
+        Simultaneous intervals use Šidák's inequality, which holds for normal errors whatever their correlation.
 
         Parameters
         ----------
@@ -118,76 +111,122 @@ class CellEstimates(Tidy):
         simultaneous
             Whether ``level`` is for all cells together.
         """
-        if self.kind != "count":
+        if self.noise is None:
             raise InvalidParameter("noise_interval", self.kind, "is about the population", "Use population_interval().")
-        return self._interval(level, simultaneous)
+        return self._interval(self.noise, level, simultaneous)
 
     def population_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> Interval:
-        """Intervals for the population's proportions, by inverting a score test with sampling and noise.
-
-        Simultaneous intervals use Šidák's inequality, which holds for normal errors whatever their correlation.
-        """
-        if self.kind == "count":
+        """Intervals for the population: its proportions, or the expected counts of a sample of this size."""
+        if self.population is None:
             raise NoPopulationInterval(
                 "table", "counts", "describe the rows that were counted", "Ask the release for population_interval()."
             )
-        return self._interval(level, simultaneous)
+        return self._interval(self.population, level, simultaneous)
 
-    def _interval(self, level: float, simultaneous: bool) -> Interval:
+    def _interval(self, ends: Ends, level: float, simultaneous: bool = False) -> Interval:
         checked = requirements.level(level)
-        each = checked ** (1 / self.estimate.size) if simultaneous else checked
-        z = -float(scipy.special.ndtri((1 - each) / 2))
-        ends = self._count_ends(z) if self.kind == "count" else self._share_ends(z)
-        return Interval(*ends, checked)
+        return Interval(*ends(checked ** (1 / self.estimate.size) if simultaneous else checked), checked)
 
-    def _count_ends(self, z: float) -> tuple[Array, Array]:
-        reach = self._quantile(z) * math.sqrt(self._noise_variance)
-        low, high = whole_interval(self.measured - reach, self.measured + reach, self.estimate)
-        return np.asarray(low), np.asarray(high)
+    def flags(self) -> NDArray[Any]:
+        """The reliability of each cell, by its standard error over its estimate.
 
-    def _quantile(self, z: float) -> float:
-        """The standard deviations that the noise of a count stays below, where a normal one stays below z."""
-        tail, law = math.erfc(z / math.sqrt(2)) / 2, self._table.noise
-        # Cells and a public total weigh in at most `merged` noises; fewer of them have the heavier tails.
-        count = min(self._merged, _MANY)
-        if coarse(law):
-            variance = max(count * self._table.variance, 1e-300)  # next to no noise is still some
-            return sum_quantile(law, count, 1 - tail) / math.sqrt(variance)
-        if self._merged == 1 and self._table.n is None:
-            return float(np.max(law.quantile(1 - tail))) / math.sqrt(self._table.variance)
-        noise = NoiseSum.of(law, np.ones(count))
-        return float(noise.quantile(1 - tail)) / float(noise.standard_deviation)
+        "" below 16.5 %, "caution" up to 33.3 %, "unreliable" beyond: a rule of published numbers alone.
+        """
+        variation = self.standard_error / np.maximum(self.estimate, 1e-9)
+        flags = np.where(variation > UNRELIABLE, "unreliable", np.where(variation > CAUTION, "caution", ""))
+        return flags if self.possible is None else np.where(self.possible, flags, "")
 
-    def _share_ends(self, z: float) -> tuple[Array, Array]:
-        size, x = self._table.size, self.measured * self._table.size
-        # Noise that is nearly always 0 has a quantile of 0, sampling has not: never less than the normal score.
-        reach = max(self._quantile(z), z)
-        # Rare rows make counts skewed to the right, and rare absences to the left: by Cornish and Fisher the limit on
-        # the side of the short tail moves out by (z² − 1)/6·(1 − 2π), as far as sampling is what varies.
-        share = np.clip(self.measured, 0.0, 1.0)
-        sampling = self._table.rows_per_unit * (size * share * (1 - share) + 1)
-        skew = (reach**2 - 1) / 6 * self._table.rows_per_unit * sampling / (sampling + self._share_noise(share))
-        below = np.minimum(x, np.maximum(x - skew * np.maximum(1 - 2 * share, 0.0), 0.0))
-        above = np.maximum(x, np.minimum(x + skew * np.maximum(2 * share - 1, 0.0), size))
-        return self._score_ends(below, reach**2)[0], self._score_ends(above, reach**2)[1]
+    def means(self) -> Array:
+        """Mean of the summed number in every cell, inside its bounds; the middle where there are hardly any rows."""
+        return self._summed()[0]
 
-    def _score_ends(self, x: Array, z2: float) -> tuple[Array, Array]:
-        # (x − πS)² ≤ z²·(kNπ(1−π) + noise(π)): a quadratic inequality in π for known and for estimated N. By Cauchy and
-        # Schwarz, the squared deviation of a unit's k rows together is at most k times those of its rows.
-        size, spread = self._table.size, self._table.rows_per_unit * self._table.size
-        if self._table.n is not None:
-            noise = self._noise_variance
-            a, b, c = size**2 + z2 * spread, 2 * x * size + z2 * spread, x**2 - z2 * noise
-        else:
-            merged, variance = self._merged, self._table.variance
-            total = self._table.cells.size * variance
-            a = size**2 + z2 * (spread - total)
-            b = 2 * x * size + z2 * (spread - 2 * merged * variance)
-            c = x**2 - z2 * merged * variance
-        if np.any(np.asarray(a) <= 0):
-            return np.zeros(self.shape), np.ones(self.shape)  # the total is lost in noise: nothing is excluded
-        root = np.sqrt(np.maximum(b**2 - 4 * a * c, 0.0))
-        return np.clip((b - root) / (2 * a), 0.0, 1.0), np.clip((b + root) / (2 * a), 0.0, 1.0)
+    def mean_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the means in the data, which account for the noise of sum and count (Fieller)."""
+        return self._interval(self._summed()[1], level)
+
+    def _summed(self) -> tuple[Array, Ends]:
+        """Means in the cells, and the ends of their intervals."""
+        if self.mean is None:
+            raise InvalidParameter("mean_of", None, "no means were measured", 'Release tables with mean_of="income".')
+        return self.mean
+
+    def _numbers(self, level: float) -> list[dict[str, float]]:
+        """The numbers of each cell by name, as far as they are known."""
+        parts: dict[str, Any] = {
+            self.kind: self.estimate,
+            "measured": self.measured,
+            "standard_error": self.standard_error,
+        }
+        known = {"noise": self.noise, "population": self.population}
+        if self.mean is not None:
+            parts[f"mean_{self.mean_of}"], known[f"mean_{self.mean_of}"] = self.mean
+        for name, ends in known.items():
+            if ends is not None:
+                parts |= zip((f"{name}_low", f"{name}_high"), self._interval(ends, level), strict=True)
+        columns = [np.ravel(np.asarray(part, dtype=float)).tolist() for part in parts.values()]
+        return [dict(zip(parts, numbers, strict=True)) for numbers in zip(*columns, strict=True)]
+
+    def cells(self, level: float = 0.95, *, minimum: int = 0) -> list[dict[str, Any]]:
+        """One dict per cell, in one row: as published and as measured, with intervals, means, and a flag.
+
+        Parameters
+        ----------
+        level
+            Of the intervals.
+        minimum
+            Counts below this public number are left out (None) and flagged "small": a rule of published numbers alone.
+        """
+        found = []
+        for cell, told, flag in zip(product(*self.labels), self._numbers(level), np.ravel(self.flags()), strict=True):
+            shown = told[self.kind] if self.presented is None else int(told[self.kind])
+            small = shown < minimum
+            own = told | {self.kind: None if small else shown, "flag": "small" if small else str(flag)}
+            found.append(dict(zip(self.columns, cell, strict=True)) | own)
+        return found
+
+    def readings(self, level: float = 0.95) -> list[Reading]:
+        """Every cell as it is published, with its intervals; and the mean in it, where a number was summed."""
+
+        def between(name: str) -> Interval | None:
+            return Interval(told[f"{name}_low"], told[f"{name}_high"], level) if f"{name}_low" in told else None
+
+        found, mean = [], f"mean_{self.mean_of}"
+        for cell, told in zip(product(*self.labels), self._numbers(level), strict=True):
+            label, labels = " · ".join(map(str, cell)) or "total", dict(zip(self.columns, cell, strict=True))
+            both, error = (between("noise"), between("population")), told["standard_error"]
+            found.append(Reading(label, told[self.kind], *both, labels=labels, measure=self.kind, standard_error=error))
+            if mean in told:
+                words = f"mean of {self.mean_of}"
+                found.append(Reading(label, told[mean], between(mean), labels=labels, measure=words))
+        return found
+
+    def rows(self) -> list[Row]:
+        return tidy_rows([one.to_dict() for one in self.readings()], unit=self.unit, guarantee=self.guarantee)
+
+    def plot(self) -> Any:
+        """Altair chart of every cell with its 95 % intervals: thick for noise, thin for noise and sampling."""
+        return plot_readings(self.heading(), [one.to_dict() for one in self.readings()])
+
+    def heading(self) -> str:
+        of = f"{self.kind.capitalize()} by {', '.join(self.columns)}" if self.columns else "Total"
+        return f"{of} (95 % intervals)"
+
+    def facts(self) -> Facts:
+        """One line per cell, for up to 40 cells: with its noise interval, or that for the population."""
+        kind = "population" if self.noise is None else "noise"
+        lines = [
+            (
+                ", ".join(map(str, cell)) or "total",
+                f"{number(told[self.kind])}  ({number(told[f'{kind}_low'])} to {number(told[f'{kind}_high'])})",
+            )
+            for cell, told in zip(product(*self.labels), self._numbers(0.95), strict=True)
+        ]
+        hidden = len(lines) - _SHOWN
+        return [*lines[:_SHOWN], ("…", f"{hidden} more cells")] if hidden > 0 else lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Kind, columns and cells as JSON-ready data."""
+        return {"kind": self.kind, "columns": list(self.columns), "rows": self.cells()}
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self.estimate, dtype=dtype, copy=True if copy is None else copy)
@@ -197,61 +236,6 @@ class CellEstimates(Tidy):
 
     def __getitem__(self, index: Any) -> Any:
         return self.estimate[index]
-
-    def facts(self) -> list[tuple[str, str]]:
-        """One line a cell, for up to 40 cells."""
-        interval = self._interval(0.95, False)
-        low, high = np.asarray(interval.low), np.asarray(interval.high)
-        lines = []
-        for index in list(np.ndindex(self.shape))[:40]:
-            name = ", ".join(str(labels[i]) for labels, i in zip(self.labels, index, strict=True))
-            lines.append((name, f"{number(self.estimate[index])}  ({number(low[index])} to {number(high[index])})"))
-        hidden = self.estimate.size - len(lines)
-        return [*lines, ("…", f"{hidden} more cells")] if hidden else lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Estimates with 95 % intervals as JSON-ready data."""
-        return {
-            "kind": self.kind,
-            "columns": list(self.columns),
-            "labels": [list(labels) for labels in self.labels],
-            "estimate": self.estimate.tolist(),
-            "standard_error": self.standard_error.tolist(),
-            "interval": self._interval(0.95, False).to_dict(),
-        }
-
-    def readings(self) -> list[Reading]:
-        """Every cell with its 95 % interval: of counts for the noise, of shares for the population."""
-        interval = self._interval(0.95, False)
-        parts = (self.estimate, self.standard_error, interval.low, interval.high)
-        numbers = zip(*(np.ravel(np.asarray(part, dtype=float)).tolist() for part in parts), strict=True)
-        counted = self.kind == "count"
-        return [
-            Reading(
-                " · ".join(map(str, cell)),
-                value,
-                noise=Interval(low, high, interval.level) if counted else None,
-                population=None if counted else Interval(low, high, interval.level),
-                labels=dict(zip(self.columns, cell, strict=True)),
-                measure=self.kind,
-                standard_error=error,
-            )
-            for cell, (value, error, low, high) in zip(product(*self.labels), numbers, strict=True)
-        ]
-
-    def rows(self) -> list[Row]:
-        return tidy_rows([one.to_dict() for one in self.readings()], unit=self.unit, guarantee=self.guarantee)
-
-    def plot(self) -> Any:
-        """Altair chart of every cell with its 95 % interval."""
-        return plot_readings(self.heading(), [one.to_dict() for one in self.readings()])
-
-    def heading(self) -> str:
-        return f"{self.kind.capitalize()} by {', '.join(self.columns)} (95 % intervals)"
-
-
-def _protection(release: TableRelease) -> tuple[str, str | None]:
-    return str(release.protection.unit), None if release.guarantee is None else str(release.guarantee)
 
 
 def _summed(release: TableRelease, cells: Array, axes: tuple[int, ...]) -> Array:
@@ -265,34 +249,45 @@ def _summed(release: TableRelease, cells: Array, axes: tuple[int, ...]) -> Array
 def margin(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
     """Counts by the given axes."""
     table = measured_table(release)
-    columns = tuple(release.table.axes[axis] for axis in axes)
+    measured, estimate = _summed(release, table.cells, axes), whole_count(_summed(release, table.value, axes))
+    merged = table.cells.size // measured.size
+    error = math.sqrt(table.count_variance(merged))
+
+    def ends(level: float) -> tuple[Floats, Floats]:
+        reach = table.reach(merged, level) * error
+        return whole_interval(measured - reach, measured + reach, estimate)
+
     return CellEstimates(
-        np.asarray(whole_count(_summed(release, table.value, axes))),
-        _summed(release, table.cells, axes),
-        columns,
-        tuple(release.table.labels(column) for column in columns),
-        "count",
-        table,
-        *_protection(release),
+        **_described(release, axes),
+        estimate=np.asarray(estimate),
+        measured=measured,
+        standard_error=np.full(measured.shape, error),
+        noise=ends,
     )
 
 
 def proportions(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
     """Shares by the given axes; negative cells count as 0, so that shares are possible and add up to 1."""
     table = measured_table(release)
-    columns = tuple(release.table.axes[axis] for axis in axes)
     published = np.maximum(_summed(release, table.value, axes), 0.0)
     total = float(published.sum())
-    shares = published / total if total > 0 else np.full(published.shape, 1 / published.size)
+    measured, merged = _summed(release, table.cells, axes) / table.size, table.cells.size // published.size
     return CellEstimates(
-        shares,
-        _summed(release, table.cells, axes) / table.size,
-        columns,
-        tuple(release.table.labels(column) for column in columns),
-        "share",
-        table,
-        *_protection(release),
+        **_described(release, axes),
+        kind="share",
+        estimate=published / total if total > 0 else np.full(published.shape, 1 / published.size),
+        measured=measured,
+        standard_error=table.share_error(merged, measured),
+        population=lambda level: table.share_ends(merged, measured, level),
     )
+
+
+def _described(release: TableRelease, axes: tuple[int, ...]) -> dict[str, Any]:
+    """Columns and labels along some axes, and how they were protected."""
+    columns = tuple(release.table.axes[axis] for axis in axes)
+    guarantee = None if release.guarantee is None else str(release.guarantee)
+    labels = tuple(release.table.labels(column) for column in columns)
+    return {"columns": columns, "labels": labels, "unit": str(release.protection.unit), "guarantee": guarantee}
 
 
 Counts = NDArray[np.int64]
@@ -532,11 +527,11 @@ class TableRelease(Release):
         self.require_sample()
         return self.proportions().population_interval(level)
 
-    def odds_ratio(self) -> OddsRatio:
+    def odds_ratio(self) -> DerivedNumber:
         """Odds ratio of a 2 × 2 table."""
         return odds_ratio(self)
 
-    def cramers_v(self, null: MonteCarlo | None = None) -> CramersV:
+    def cramers_v(self, null: MonteCarlo | None = None) -> DerivedNumber:
         """Strength of association in a two-way table, from 0 to 1."""
         return cramers_v(self, null)
 
