@@ -25,14 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from scipy.special import ndtri
 
 from discreet.audit.report import Audit, Compared, recomputed, refused
-from discreet.core.errors import (
-    InsufficientBudget,
-    InvalidParameter,
-    LedgerMismatch,
-    NoConversion,
-    NotApproved,
-    WrongType,
-)
+from discreet.core import errors
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger import account, balance
 from discreet.core.ledger.balance import Approvals, digest_of, signed_text, window_of
@@ -215,7 +208,7 @@ class _Program:
             try:
                 self._reservation(guarantee, None, None)
                 self._found(f"{guarantee} was charged, and has no price")
-            except NoConversion:
+            except errors.NoConversion:
                 pass
         if self.ledger.head != before:
             self._found("a refused spend left a trace")
@@ -235,7 +228,7 @@ class _Program:
             try:
                 self._reservation(other, parts, request)
                 self._found("another question took over a request")
-            except InvalidParameter:
+            except errors.InvalidParameter:
                 pass
 
     def _alike(self, guarantee: Guarantee) -> list[Guarantee]:
@@ -248,7 +241,7 @@ class _Program:
     def _reserved(self, guarantee: Guarantee, parts: list[str] | None, request: str | None) -> bool:
         try:
             self._reservation(guarantee, parts, request)
-        except InsufficientBudget:
+        except errors.InsufficientBudget:
             return False
         return True
 
@@ -448,7 +441,7 @@ class _GovernedRun:
                 yield "a plan has another digest", digest == digest_of(_PLANS[plan])
             else:
                 self.ledger.withdraw(digest_of(_PLANS[plan]), by=by, sign=signs[how])
-        except InvalidParameter:
+        except errors.InvalidParameter:
             yield f"a statement was refused: {how}", not valid and self.ledger.head == before
         else:
             yield f"a statement was accepted: {how}", valid and self.ledger.head != before
@@ -474,13 +467,13 @@ class _GovernedRun:
         cost = now.charge(_fraction(size), part)
         expected: type[Exception] | None = None
         if now.refuses(plan, ask, size):
-            expected = NotApproved
+            expected = errors.NotApproved
         elif cost > now.left(self.team):
-            expected = InsufficientBudget
+            expected = errors.InsufficientBudget
         scope: dict[str, Any] = {} if part is None else {"partition": "region", "parts": part}
         try:
             self.ledger.reserve(PureDP(size), **_claim(ask), **scope)
-        except (NotApproved, InsufficientBudget) as error:
+        except (errors.NotApproved, errors.InsufficientBudget) as error:
             yield "a spend was refused against the rules", expected is type(error)
             return
         yield "a spend was accepted against the rules", expected is None
@@ -517,10 +510,10 @@ def _rules() -> Iterator[Compared]:
     """Keys that are none, people that are too few, and one key under two names."""
     key = _KEYS["a"]
     for keys in ({"a": key[:-2]}, {"a": key + "00"}, {"a": "zz" * 32}, {"a": 7}, {"a": b"0" * 32}, ["a"], "a"):
-        yield f"keys of {keys!r}", refused(partial(Approvals, 1, keys), WrongType)  # type: ignore[arg-type]
-    yield "more people than there are", refused(partial(Approvals, 4, _KEYS), InvalidParameter)
+        yield f"keys of {keys!r}", refused(partial(Approvals, 1, keys), errors.WrongType)  # type: ignore[arg-type]
+    yield "more people than there are", refused(partial(Approvals, 4, _KEYS), errors.InvalidParameter)
     yield "nobody", refused(partial(Approvals, 0, _KEYS))
-    yield "one key for two", refused(partial(Approvals, 1, {"a": key, "b": key}), InvalidParameter)
+    yield "one key for two", refused(partial(Approvals, 1, {"a": key, "b": key}), errors.InvalidParameter)
     yield "all of them", Approvals(3, _KEYS).need == 3 and Approvals.from_dict(Approvals(2, _KEYS).to_dict()).need == 2
     plain = Ledger(":memory:", PureDP(1.0))
     yield "an approval without a rule", refused(partial(plain.approve, _PLANS[0], by="a", sign=_PEOPLE["a"].sign))
@@ -528,7 +521,7 @@ def _rules() -> Iterator[Compared]:
     content = {"plan": "0" * 64, "meaning": _PLANS[0], "by": "a", "approves": True}
     content["signature"] = _PEOPLE["a"].sign(signed_text(ruled.head, content)).hex()
     check = ruled._look().consent.check_statement
-    yield "a digest of something else", refused(partial(check, ruled.head, content), InvalidParameter)
+    yield "a digest of something else", refused(partial(check, ruled.head, content), errors.InvalidParameter)
 
 
 def _terms(folder: Path) -> Iterator[Compared]:
@@ -541,10 +534,10 @@ def _terms(folder: Path) -> Iterator[Compared]:
         "unit": "house",
     }  # fmt: skip
     for name, value in others.items():
-        yield f"another {name}", refused(partial(Ledger, path, **{name: value}), LedgerMismatch)
+        yield f"another {name}", refused(partial(Ledger, path, **{name: value}), errors.LedgerMismatch)
         with Ledger(path, **{name: opened[name]}) as again:
             yield f"the same {name}", again.budget == PureDP(1.0)
-    yield "another budget", refused(partial(Ledger, path, PureDP(2.0)), LedgerMismatch)
+    yield "another budget", refused(partial(Ledger, path, PureDP(2.0)), errors.LedgerMismatch)
     for teams in ({"red": PureDP(0.7), "blue": PureDP(0.4)}, {"": PureDP(0.1)}, {3: PureDP(0.1)}, {"red": 0.1}):
         yield f"teams of {teams}", refused(partial(Ledger, ":memory:", PureDP(1.0), teams=teams))  # type: ignore[arg-type]
     for place in ("", "a\0b", b"x", 3, None):
@@ -555,7 +548,7 @@ def _terms(folder: Path) -> Iterator[Compared]:
     yield "a guarantee for each part", right
     for team in (None, "green"):
         ledger = Ledger(":memory:", PureDP(1.0), teams=_TEAMS, team=team)
-        yield f"team {team}", refused(partial(ledger.reserve, PureDP(0.1), **_claim("count")), InvalidParameter)
+        yield f"team {team}", refused(partial(ledger.reserve, PureDP(0.1), **_claim("count")), errors.InvalidParameter)
 
 
 def _windows() -> Iterator[Compared]:

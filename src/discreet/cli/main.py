@@ -13,17 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli import audit, profile
-from discreet.core.errors import (
-    DiscreetError,
-    InsufficientBudget,
-    InvalidParameter,
-    LedgerError,
-    MissingExtra,
-    NoConversion,
-    NotApproved,
-    PlanFileError,
-    SourceError,
-)
+from discreet.core import errors
 from discreet.publish.files import progress_line, say, tell, write_new
 
 if TYPE_CHECKING:
@@ -32,13 +22,13 @@ if TYPE_CHECKING:
 
 _NO_BUDGET = 3
 _STATUSES: tuple[tuple[type[Exception], int], ...] = (
-    (InsufficientBudget, _NO_BUDGET),
-    (SourceError, 4),
-    (NotApproved, 6),
-    (LedgerError, 5),
-    (PlanFileError, 2),
-    (InvalidParameter, 2),
-    (NoConversion, 2),
+    (errors.InsufficientBudget, _NO_BUDGET),
+    (errors.SourceError, 4),
+    (errors.NotApproved, 6),
+    (errors.LedgerError, 5),
+    (errors.PlanFileError, 2),
+    (errors.InvalidParameter, 2),
+    (errors.NoConversion, 2),
 )
 _FILE_COMMANDS = 5
 """Help lists so many commands on files first, then the ledger, then the rest."""
@@ -48,7 +38,7 @@ def _app() -> App:
     try:
         from cyclopts import App, Parameter
     except ImportError as missing:
-        raise MissingExtra(missing.name or "cyclopts", "cli") from None
+        raise errors.MissingExtra(missing.name or "cyclopts", "cli") from None
     from discreet import __version__
 
     app = App(
@@ -207,7 +197,7 @@ def _open(plan: Path | None = None, /, *, port: int = 0, no_browser: bool = Fals
     try:
         from discreet.studio.app import open_studio
     except ImportError as missing:
-        raise MissingExtra(missing.name or "starlette", "studio") from None
+        raise errors.MissingExtra(missing.name or "starlette", "studio") from None
     open_studio(plan, port=port, browser=not no_browser, say=say)
 
 
@@ -349,15 +339,15 @@ def _spend_again(job: Any, again: bool, yes: bool) -> bool:
     note = "Everything in this plan was released before."
     if not sys.stdin.isatty():
         if again:
-            raise DiscreetError(f"{note} To release it again and spend again without a terminal, add --yes.")
+            raise errors.DiscreetError(f"{note} To release it again and spend again without a terminal, add --yes.")
         say(f"{note} Showing the stored answers; nothing is spent. To release again, add --again --yes.", sys.stderr)
         return False
     return input(f"{note} Release it again, and spend again? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _status(refusal: DiscreetError) -> int:
+def _status(refusal: errors.DiscreetError) -> int:
     """The exit status that tells a script what kind of refusal it was."""
-    cause = refusal.__cause__ if isinstance(refusal.__cause__, DiscreetError) else refusal
+    cause = refusal.__cause__ if isinstance(refusal.__cause__, errors.DiscreetError) else refusal
     return next((status for kind, status in _STATUSES if isinstance(cause, kind)), 1)
 
 
@@ -393,7 +383,7 @@ def main(arguments: list[str] | None = None) -> None:
         with _no_lost_interrupts():
             _app()(arguments)
             sys.stdout.flush()
-    except DiscreetError as refusal:
+    except errors.DiscreetError as refusal:
         say(f"discreet: {refusal}", sys.stderr)
         raise SystemExit(_status(refusal)) from None
     except BrokenPipeError:  # the reader, such as head, has seen enough

@@ -22,19 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
-from discreet.core.noise.sampler import (
-    SYSTEM_ENTROPY,
-    Entropy,
-    ExponentialFamily,
-    Family,
-    Floats,
-    Location,
-    Truth,
-    Words,
-    plain,
-    power_of_two,
-    uniform_ball,
-)
+from discreet.core.noise import sampler
 from discreet.core.numbers import ball
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.laplace import LaplaceProfile, laplace_scale
@@ -67,7 +55,7 @@ class BoxLaw(LocationLaw):
     """
 
     def __init__(
-        self, location: Truth, scale: float, *, dimension: int, grid: float | None = None, boxes: int = 1
+        self, location: sampler.Truth, scale: float, *, dimension: int, grid: float | None = None, boxes: int = 1
     ) -> None:
         super().__init__(location, scale, grid=grid)
         self.dimension = dimension
@@ -78,21 +66,21 @@ class BoxLaw(LocationLaw):
             )  # fmt: skip
 
     @property
-    def variance(self) -> Floats:
+    def variance(self) -> sampler.Floats:
         """(k + 1)(k + 2)/3·b²."""
         k = self.dimension
-        return plain(np.broadcast_to((k + 1) * (k + 2) / 3 * self.scale**2, self._shape))
+        return sampler.plain(np.broadcast_to((k + 1) * (k + 2) / 3 * self.scale**2, self._shape))
 
-    def pdf(self, x: ArrayLike) -> Floats:
+    def pdf(self, x: ArrayLike) -> sampler.Floats:
         """Density of a coordinate: Q(k, |x|/b)/2kb, with Q the upper incomplete gamma function over Γ(k)."""
         z = np.abs(self._standardised(x))
-        return plain(scipy.special.gammaincc(self.dimension, z) / (2 * self.dimension * self.scale))
+        return sampler.plain(scipy.special.gammaincc(self.dimension, z) / (2 * self.dimension * self.scale))
 
-    def cdf(self, x: ArrayLike) -> Floats:
+    def cdf(self, x: ArrayLike) -> sampler.Floats:
         """Distribution function of a coordinate."""
         z = self._standardised(x)
         tail = self._tail(np.abs(z))
-        return plain(np.where(z < 0, tail, 1 - tail))
+        return sampler.plain(np.where(z < 0, tail, 1 - tail))
 
     def _tail(self, z: Array) -> Array:
         """P(X > z) = (k·Q(k + 1, z) − z·Q(k, z))/2k for z ≥ 0."""
@@ -101,7 +89,7 @@ class BoxLaw(LocationLaw):
             found = scipy.special.gammaincc(k + 1, z) / 2 - z * scipy.special.gammaincc(k, z) / (2 * k)
         return np.asarray(np.where(np.isinf(z), 0.0, np.maximum(found, 0.0)))
 
-    def quantile(self, q: ArrayLike) -> Floats:
+    def quantile(self, q: ArrayLike) -> sampler.Floats:
         """Inverse distribution function of a coordinate, by halving."""
         p = probabilities(q)
         tail = np.minimum(p, 1 - p)
@@ -112,9 +100,9 @@ class BoxLaw(LocationLaw):
             above = self._tail(middle) > tail
             low, high = np.where(above, middle, low), np.where(above, high, middle)
         reach = np.where(tail == 0.5, 0.0, high)
-        return plain(self.location + self.scale * np.where(p < 0.5, -reach, reach))
+        return sampler.plain(self.location + self.scale * np.where(p < 0.5, -reach, reach))
 
-    def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
+    def _family(self, location: sampler.Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> sampler.Family:
         together = self.dimension if self._shape else 1
         cells, rows = float(self.scale / self.grid), math.prod(shape) // together
         return _BoxFamily(float(self.scale), cells, rows, self.dimension, together)
@@ -139,20 +127,20 @@ class _BoxFamily:
         rows: int,
         dimension: int,
         together: int = 1,
-        entropy: Entropy = SYSTEM_ENTROPY,
+        entropy: sampler.Entropy = sampler.SYSTEM_ENTROPY,
     ) -> None:
         self.scale, self.in_cells, self.together = scale, in_cells, together
         self._parts, self._entropy = dimension + 1, entropy
         self._words = entropy.words(rows * self._parts)
         self._further: dict[int, tuple[list[int], int]] = {}
-        exponential = ExponentialFamily(_ONE, _ONE)
+        exponential = sampler.ExponentialFamily(_ONE, _ONE)
         with np.errstate(all="ignore"):  # NaN where bits are too few: those rows are worked out in balls
             drawn, error = exponential.fast(self._words, slice(0, self._words.size))
         self.radii = drawn.reshape(rows, self._parts).sum(axis=1)
         # The errors of the parts, and of adding them up in any order.
         self.error = self._parts * (error + float(np.fmax.reduce(self.radii, initial=0.0)) * 2.0**-52)
 
-    def fast(self, words: Words, part: slice) -> tuple[Array, Array]:
+    def fast(self, words: sampler.Words, part: slice) -> tuple[Array, Array]:
         """Noise in cells and its error bound."""
         radii = self.radii[np.arange(part.start, part.stop) // self.together]
         sides = words.astype(float) * 2.0**-63 - 1.0
@@ -161,7 +149,7 @@ class _BoxFamily:
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise as a ball."""
-        side = 2 * uniform_ball(bits, count) - 1
+        side = 2 * sampler.uniform_ball(bits, count) - 1
         return ball(self.scale) * self.radius(index // self.together, count) * side
 
     def radius(self, row: int, count: int) -> arb:
@@ -172,7 +160,7 @@ class _BoxFamily:
             bits = [(old << 64) | int(new) for old, new in zip(bits, self._entropy.words(self._parts), strict=True)]
             known += 64
         self._further[row] = bits, known
-        return sum((-uniform_ball(one, known).log() for one in bits), arb(0))
+        return sum((-sampler.uniform_ball(one, known).log() for one in bits), arb(0))
 
 
 @dataclass(frozen=True)
@@ -222,7 +210,7 @@ class BoxNoise(Mechanism):
         object.__setattr__(self, "dimension", requirements.positive_integer("dimension", self.dimension))
         object.__setattr__(self, "boxes", requirements.positive_integer("boxes", self.boxes))
         if self.grid is not None:
-            object.__setattr__(self, "grid", power_of_two("grid", self.grid))
+            object.__setattr__(self, "grid", sampler.power_of_two("grid", self.grid))
 
     @classmethod
     def calibrate(
@@ -258,7 +246,7 @@ class BoxNoise(Mechanism):
             )  # fmt: skip
         return sensitivity.require_l1()
 
-    def law(self, truth: Truth) -> BoxLaw:
+    def law(self, truth: sampler.Truth) -> BoxLaw:
         """The exact distribution of the output given the truth: of all numbers together, or of one of them."""
         return BoxLaw(truth, self.scale, dimension=self.dimension, grid=self.grid, boxes=self.boxes)
 
@@ -274,8 +262,8 @@ class BoxNoise(Mechanism):
             rule = f"must be {value.size}, as many as there are numbers"
             raise InvalidParameter("dimension", self.dimension, rule, "Calibrate it to them.")
 
-    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: sampler.Floats, level: float) -> tuple[sampler.Floats, sampler.Floats]:
         """An interval for each number by itself."""
         law = self.law(0.0)
         reach = law.quantile((1 + level) / 2) + law.grid / 2
-        return plain(np.asarray(value) - reach), plain(np.asarray(value) + reach)
+        return sampler.plain(np.asarray(value) - reach), sampler.plain(np.asarray(value) + reach)

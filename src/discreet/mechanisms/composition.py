@@ -23,16 +23,9 @@ from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Curve, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP, plain
 from discreet.core.numbers import ball, decimal, down, least, precisely, up
+from discreet.mechanisms import loss_distribution
 from discreet.mechanisms.gaussian import GaussianProfile
 from discreet.mechanisms.laplace import LaplaceProfile
-from discreet.mechanisms.loss_distribution import (
-    Convolution,
-    CurveProfile,
-    PrivacyLoss,
-    first_certified,
-    privacy_losses,
-    response_loss,
-)
 
 # ---- Composed profiles: the privacy curve of several releases together
 
@@ -101,7 +94,7 @@ def _root(square: Fraction) -> Fraction:
     return (math.isqrt(scaled.numerator // scaled.denominator) + 1) * unit
 
 
-class ComposedProfile(CurveProfile):
+class ComposedProfile(loss_distribution.CurveProfile):
     """Several independent releases together, by convolution of their privacy losses.
 
     ``delta_at`` and ``epsilon_at`` report the upper bound; `bounds_at` gives both bounds and `error_bound` the
@@ -119,14 +112,14 @@ class ComposedProfile(CurveProfile):
         self.parts = tuple(_merged(profiles))
 
     @cached_property
-    def _convolution(self) -> Convolution:
-        losses: list[tuple[PrivacyLoss, int]] = []
+    def _convolution(self) -> loss_distribution.Convolution:
+        losses: list[tuple[loss_distribution.PrivacyLoss, int]] = []
         for part, times in Counter(self.parts).items():
-            losses += [(loss, times * count) for loss, count in privacy_losses(part)]
-        return Convolution(losses)
+            losses += [(loss, times * count) for loss, count in loss_distribution.privacy_losses(part)]
+        return loss_distribution.Convolution(losses)
 
-    def losses(self) -> list[tuple[PrivacyLoss, int]]:
-        return [loss for part in self.parts for loss in privacy_losses(part)]
+    def losses(self) -> list[tuple[loss_distribution.PrivacyLoss, int]]:
+        return [loss for part in self.parts for loss in loss_distribution.privacy_losses(part)]
 
     def _delta(self, epsilon: float) -> float:
         # The decimal that ε prints as may lie half a unit below its binary value.
@@ -155,7 +148,7 @@ class ComposedProfile(CurveProfile):
                 return math.inf
         goal = math.log(max(delta, 1e-320))
         root = brentq(lambda e: math.log(max(self._delta(e), 1e-320)) - goal, 0.0, high, rtol=1e-9, xtol=1e-300)
-        return first_certified(root, lambda e: self._delta(e) <= delta)
+        return loss_distribution.first_certified(root, lambda e: self._delta(e) <= delta)
 
     def gaussian(self) -> GaussianDP:
         """√Σμ² over the parts: Gaussian guarantees compose exactly, so it is tight if each of them is."""
@@ -192,7 +185,7 @@ MOST_OUTCOMES = 20_000
 _BITS = 640
 
 
-class ResponseProfile(CurveProfile):
+class ResponseProfile(loss_distribution.CurveProfile):
     """The privacy curve of the worst (ε, δ)-DP mechanism.
 
     Examples
@@ -222,8 +215,8 @@ class ResponseProfile(CurveProfile):
     def concentrated(self) -> ZeroConcentratedDP:
         return self.bound.to(ZeroConcentratedDP)
 
-    def losses(self) -> list[tuple[PrivacyLoss, int]]:
-        return [(response_loss(self.bound.epsilon, self.bound.delta), 1)]
+    def losses(self) -> list[tuple[loss_distribution.PrivacyLoss, int]]:
+        return [(loss_distribution.response_loss(self.bound.epsilon, self.bound.delta), 1)]
 
     def _reach(self) -> float:
         return min(self.bound.epsilon, 700.0)

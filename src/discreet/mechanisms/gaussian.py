@@ -29,16 +29,7 @@ from discreet.core.guarantee import (
 from discreet.core.noise.sampler import Family, Floats, GaussianFamily, Location, plain
 from discreet.core.numbers import ball, decimal, least, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.loss_distribution import (
-    CurveProfile,
-    PrivacyLoss,
-    gaussian_loss,
-    gaussian_parameter,
-    least_scale,
-    quotient,
-    refuse_nothing,
-    working_bits,
-)
+from discreet.mechanisms import loss_distribution
 from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
 Array = NDArray[np.float64]
@@ -79,7 +70,7 @@ class GaussianLaw(LocationLaw):
         return rng.normal(self.location, self.scale, size=shape)
 
 
-class GaussianProfile(CurveProfile):
+class GaussianProfile(loss_distribution.CurveProfile):
     """Gaussian noise: telling the worst neighbours apart is telling N(0, 1) from N(μ, 1).
 
     Parameters
@@ -126,8 +117,8 @@ class GaussianProfile(CurveProfile):
     def concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(up(self.mu**2 / 2))
 
-    def losses(self) -> list[tuple[PrivacyLoss, int]]:
-        return [(gaussian_loss(self.mu**2), 1)]
+    def losses(self) -> list[tuple[loss_distribution.PrivacyLoss, int]]:
+        return [(loss_distribution.gaussian_loss(self.mu**2), 1)]
 
     def _reach(self) -> float:
         mu = float(self.mu)
@@ -158,25 +149,27 @@ def gaussian_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
             "Gaussian noise never meets a PureDP guarantee: its privacy loss is unbounded. "
             "Ask for ApproxDP with δ > 0, or use Laplace noise."
         )
-    refuse_nothing(guarantee)
+    loss_distribution.refuse_nothing(guarantee)
     requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l2=1.0)")
     bound = Fraction(sensitivity.require_l2())
     if isinstance(guarantee, GaussianDP):
         mu = decimal(guarantee.mu)
-        return least_scale(lambda s: bound <= mu * Fraction(s), quotient(bound, mu), guarantee)
+        return loss_distribution.least_scale(
+            lambda s: bound <= mu * Fraction(s), loss_distribution.quotient(bound, mu), guarantee
+        )
     if isinstance(guarantee, ZeroConcentratedDP):
         rho = decimal(guarantee.rho)
         guess = float(bound) / math.sqrt(2 * guarantee.rho)
-        return least_scale(lambda s: bound**2 <= 2 * rho * Fraction(s) ** 2, guess, guarantee)
+        return loss_distribution.least_scale(lambda s: bound**2 <= 2 * rho * Fraction(s) ** 2, guess, guarantee)
     return _gaussian_approximate(guarantee.to(ApproxDP), bound)
 
 
 def _gaussian_approximate(guarantee: ApproxDP, bound: Fraction) -> float:
     epsilon = decimal(guarantee.epsilon)
-    with precisely(working_bits(guarantee.delta)):
+    with precisely(loss_distribution.working_bits(guarantee.delta)):
         delta = ball(decimal(guarantee.delta))
-        guess = float(bound) / gaussian_parameter(guarantee.epsilon, guarantee.delta)
-        return least_scale(
+        guess = float(bound) / loss_distribution.gaussian_parameter(guarantee.epsilon, guarantee.delta)
+        return loss_distribution.least_scale(
             lambda s: bool(gaussian_delta(ball(bound / Fraction(s)), epsilon) <= delta), guess, guarantee
         )
 

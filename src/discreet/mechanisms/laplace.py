@@ -34,19 +34,7 @@ from discreet.core.guarantee import (
 from discreet.core.noise.sampler import Family, Floats, LaplaceFamily, Location
 from discreet.core.numbers import ball, decimal, least, normal_cdf, precisely, thin, up
 from discreet.core.sensitivity import Sensitivity, exact_moves
-from discreet.mechanisms.loss_distribution import (
-    CurveProfile,
-    PrivacyLoss,
-    dominates,
-    first_certified,
-    gaussian_parameter,
-    laplace_loss,
-    least_scale,
-    quotient,
-    refuse_nothing,
-    supremum,
-    working_bits,
-)
+from discreet.mechanisms import loss_distribution
 from discreet.mechanisms.mechanism import AdditiveNoise, LocationLaw, probabilities
 
 # ---- The exact privacy curve of Laplace noise in any number of coordinates
@@ -142,7 +130,7 @@ class LaplaceLaw(LocationLaw):
         return rng.laplace(self.location, self.scale, size=shape)
 
 
-class LaplaceProfile(CurveProfile):
+class LaplaceProfile(loss_distribution.CurveProfile):
     """Laplace noise of one scale on every coordinate; the worst neighbour moves coordinate i by t_i scales.
 
     Parameters
@@ -247,8 +235,8 @@ class LaplaceProfile(CurveProfile):
     def concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(up(thin(lambda: laplace_rho(self.shifts))))
 
-    def losses(self) -> list[tuple[PrivacyLoss, int]]:
-        return [(laplace_loss(shift), times) for shift, times in Counter(self.shifts).items()]
+    def losses(self) -> list[tuple[loss_distribution.PrivacyLoss, int]]:
+        return [(loss_distribution.laplace_loss(shift), times) for shift, times in Counter(self.shifts).items()]
 
     def _reach(self) -> float:
         return min(float(self.total), 700.0)
@@ -281,15 +269,17 @@ def _covering_mu(curve: LaplaceProfile) -> float:
     with precisely():
 
         def mu_at(epsilon: float) -> float:
-            return gaussian_parameter(epsilon, float(curve.delta(Fraction(epsilon))))
+            return loss_distribution.gaussian_parameter(epsilon, float(curve.delta(Fraction(epsilon))))
 
         # At the total itself δ is 0, which says nothing about μ.
-        guess = supremum(mu_at, 0.0, float(curve.total) * 0.999)
+        guess = loss_distribution.supremum(mu_at, 0.0, float(curve.total) * 0.999)
         # A scale that was calibrated to 0.3 must report 0.3, not the next float: try the short decimal first.
         short = float(f"{guess:.12g}")
-        if short > 0 and dominates(ball(decimal(short)), curve.delta, curve.total):
+        if short > 0 and loss_distribution.dominates(ball(decimal(short)), curve.delta, curve.total):
             return short
-    return first_certified(guess, lambda mu: dominates(ball(decimal(mu)), curve.delta, curve.total))
+    return loss_distribution.first_certified(
+        guess, lambda mu: loss_distribution.dominates(ball(decimal(mu)), curve.delta, curve.total)
+    )
 
 
 def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
@@ -309,11 +299,13 @@ def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     >>> round(laplace_scale(GaussianDP(1.0), Sensitivity(moves=(1, 1))), 6)
     1.358905
     """
-    refuse_nothing(guarantee)
+    loss_distribution.refuse_nothing(guarantee)
     moves = exact_moves(sensitivity)
     if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
         bound, epsilon = sum(moves, Fraction(0)), decimal(guarantee.epsilon)
-        return least_scale(lambda b: bound <= epsilon * Fraction(b), quotient(bound, epsilon), guarantee)
+        return loss_distribution.least_scale(
+            lambda b: bound <= epsilon * Fraction(b), loss_distribution.quotient(bound, epsilon), guarantee
+        )
     if isinstance(guarantee, ApproxDP):
         return _laplace_approximate(guarantee, moves)
     if isinstance(guarantee, GaussianDP):
@@ -323,17 +315,17 @@ def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
 
 def _laplace_approximate(guarantee: ApproxDP, moves: Moves) -> float:
     epsilon, total = decimal(guarantee.epsilon), sum(moves, Fraction(0))
-    with precisely(working_bits(guarantee.delta)):
+    with precisely(loss_distribution.working_bits(guarantee.delta)):
         delta = ball(decimal(guarantee.delta))
         reach = ball(epsilon) - 2 * (1 - delta).log()
         guess = float(ball(total) / reach)
         if len(moves) == 1:
-            return least_scale(lambda b: bool(ball(total) <= reach * ball(b)), guess, guarantee)
+            return loss_distribution.least_scale(lambda b: bool(ball(total) <= reach * ball(b)), guess, guarantee)
 
         def holds(scale: float) -> bool:
             return bool(LaplaceProfile(_shifts(moves, scale)).delta(epsilon) <= delta)
 
-        return least_scale(holds, guess, guarantee)
+        return loss_distribution.least_scale(holds, guess, guarantee)
 
 
 def _laplace_concentrated(guarantee: ZeroConcentratedDP, moves: Moves) -> float:
@@ -341,7 +333,7 @@ def _laplace_concentrated(guarantee: ZeroConcentratedDP, moves: Moves) -> float:
         rho = ball(decimal(guarantee.rho))
         # t + e^{−t} − 1 lies between t²/2 − t³/6 and min(t²/2, t): either inverse starts the search.
         guess = float(sum(moves, Fraction(0))) / max(math.sqrt(2 * guarantee.rho / len(moves)), guarantee.rho)
-        return least_scale(lambda b: bool(laplace_rho(_shifts(moves, b)) <= rho), guess, guarantee)
+        return loss_distribution.least_scale(lambda b: bool(laplace_rho(_shifts(moves, b)) <= rho), guess, guarantee)
 
 
 def _laplace_gaussian(guarantee: GaussianDP, moves: Moves) -> float:
@@ -350,10 +342,14 @@ def _laplace_gaussian(guarantee: GaussianDP, moves: Moves) -> float:
         mu = ball(decimal(guarantee.mu))
         if len(moves) == 1:
             reach = -2 * (2 * normal_cdf(-mu / 2)).log()
-            return least_scale(lambda b: bool(ball(total) <= reach * ball(b)), float(ball(total) / reach), guarantee)
+            return loss_distribution.least_scale(
+                lambda b: bool(ball(total) <= reach * ball(b)), float(ball(total) / reach), guarantee
+            )
         guess = _touching_scale(mu, moves)
     # Ask the profile itself, so that what the mechanism reports later never exceeds what was asked for.
-    return first_certified(guess, lambda b: LaplaceProfile(_shifts(moves, b)).gaussian().within(guarantee))
+    return loss_distribution.first_certified(
+        guess, lambda b: LaplaceProfile(_shifts(moves, b)).gaussian().within(guarantee)
+    )
 
 
 def _touching_scale(mu: arb, moves: Moves) -> float:
@@ -372,7 +368,7 @@ def _touching_scale(mu: arb, moves: Moves) -> float:
         return math.exp(brentq(excess, math.log(largest) - 12, math.log(largest) + 1e-3, xtol=1e-15, rtol=1e-15))
 
     # Every ε gives a lower bound on the scale; the touching point lies below the total at the first of them.
-    return supremum(scale_at, 0.0, float(sum(moves, Fraction(0))) / scale_at(0.0))
+    return loss_distribution.supremum(scale_at, 0.0, float(sum(moves, Fraction(0))) / scale_at(0.0))
 
 
 def _shifts(moves: Moves, scale: float) -> Moves:

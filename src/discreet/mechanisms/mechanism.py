@@ -20,20 +20,7 @@ from discreet.core.door import Rng, Step
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.ledger.account import Account
-from discreet.core.noise.sampler import (
-    SYSTEM_ENTROPY,
-    Entropy,
-    Family,
-    Floats,
-    Location,
-    Truth,
-    default_grid,
-    exact_draws,
-    float_truth,
-    generator,
-    plain,
-    power_of_two,
-)
+from discreet.core.noise import sampler
 from discreet.core.sensitivity import Exact, Sensitivity
 
 # ---- Law: the exact conditional distribution of a mechanism's output given the truth
@@ -58,43 +45,43 @@ class Law(ABC):
 
     @property
     @abstractmethod
-    def support(self) -> tuple[Floats, Floats]:
+    def support(self) -> tuple[sampler.Floats, sampler.Floats]:
         """Smallest interval that holds all outcomes."""
 
     @property
     @abstractmethod
-    def mean(self) -> Floats:
+    def mean(self) -> sampler.Floats:
         """Expected output."""
 
     @property
     @abstractmethod
-    def variance(self) -> Floats:
+    def variance(self) -> sampler.Floats:
         """Variance of the output."""
 
     @property
     @abstractmethod
-    def bias(self) -> Floats:
+    def bias(self) -> sampler.Floats:
         """Expected output minus truth."""
 
     @property
-    def mse(self) -> Floats:
+    def mse(self) -> sampler.Floats:
         """Mean squared error: variance plus squared bias."""
         return self.variance + self.bias**2
 
     @abstractmethod
-    def pdf(self, x: ArrayLike) -> Floats:
+    def pdf(self, x: ArrayLike) -> sampler.Floats:
         """Density at ``x``."""
 
     @abstractmethod
-    def cdf(self, x: ArrayLike) -> Floats:
+    def cdf(self, x: ArrayLike) -> sampler.Floats:
         """Probability of an output of at most ``x``."""
 
     @abstractmethod
-    def quantile(self, q: ArrayLike) -> Floats:
+    def quantile(self, q: ArrayLike) -> sampler.Floats:
         """The value below which the output falls with probability ``q``."""
 
     @abstractmethod
-    def sample(self, size: Size = None, *, rng: Rng = None) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None) -> sampler.Floats:
         """Draw outputs: one per location, or ``size`` of them in front.
 
         ``rng=None`` draws exactly, from operating-system entropy. A seed or a numpy generator draws the same
@@ -203,7 +190,7 @@ class Mechanism(ABC):
         """The mechanism with the least noise that meets ``guarantee`` for ``sensitivity``."""
 
     @abstractmethod
-    def law(self, truth: Truth) -> Law:
+    def law(self, truth: sampler.Truth) -> Law:
         """The exact distribution of the output given the truth."""
 
     @abstractmethod
@@ -221,7 +208,7 @@ class Mechanism(ABC):
     def check(self, exact: Exact) -> None:  # noqa: B027  (most mechanisms protect any value)
         """Refuse a value that this mechanism must not protect; called before anything is spent."""
 
-    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: sampler.Floats, level: float) -> tuple[sampler.Floats, sampler.Floats]:
         """Interval for the truth behind a released value, from the noise alone.
 
         The default holds for distributions that only move with the truth; half a grid cell covers the rounding.
@@ -233,19 +220,19 @@ class Mechanism(ABC):
         high = value - law.quantile(tail) + half_cell
         return low, high
 
-    def error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> sampler.Floats:
         """The error that the output stays within with probability ``level``, for the least favourable truth."""
         return self.law(0.0).quantile((1 + level) / 2)
 
-    def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
+    def draw(self, truth: sampler.Truth, *, rng: Rng = None) -> sampler.Floats:
         """One output. Mechanisms with several steps or with post-processing override this."""
         return self.law(truth).sample(rng=rng)
 
-    def measure(self, truth: Truth, *, rng: Rng = None) -> Floats:
+    def measure(self, truth: sampler.Truth, *, rng: Rng = None) -> sampler.Floats:
         """The noisy measurement behind an output; a mechanism that post-processes it says so in `present`."""
         return self.draw(truth, rng=rng)
 
-    def present(self, measurement: Floats, *, rng: Rng = None) -> Floats:
+    def present(self, measurement: sampler.Floats, *, rng: Rng = None) -> sampler.Floats:
         """The output for a measurement: post-processing, which reads no data. By default nothing is done."""
         return measurement
 
@@ -305,19 +292,19 @@ class LocationLaw(Law):
         Power of two to which draws are rounded; by default 2⁻²⁰ of the scale.
     """
 
-    def __init__(self, location: Truth, scale: ArrayLike, *, grid: ArrayLike | None = None) -> None:
-        self._location = Location(location)
+    def __init__(self, location: sampler.Truth, scale: ArrayLike, *, grid: ArrayLike | None = None) -> None:
+        self._location = sampler.Location(location)
         self.scale = _positive_array("scale", scale)
         self._shape = np.broadcast_shapes(self._location.floats.shape, self.scale.shape)
         if grid is None:
             self.grid = self._default_grid()
         elif np.ndim(grid) == 0:  # a law is set up for every parameter that an interval tries
-            self.grid = np.asarray(power_of_two("grid", grid))  # type: ignore[arg-type]
+            self.grid = np.asarray(sampler.power_of_two("grid", grid))  # type: ignore[arg-type]
         else:
-            self.grid = np.vectorize(lambda value: power_of_two("grid", value), otypes=[float])(grid)
+            self.grid = np.vectorize(lambda value: sampler.power_of_two("grid", value), otypes=[float])(grid)
 
     def _default_grid(self) -> Array:
-        return np.asarray(default_grid(self.scale))
+        return np.asarray(sampler.default_grid(self.scale))
 
     @property
     def location(self) -> Array:
@@ -330,43 +317,45 @@ class LocationLaw(Law):
         return self._shape
 
     @property
-    def support(self) -> tuple[Floats, Floats]:
+    def support(self) -> tuple[sampler.Floats, sampler.Floats]:
         """The whole line, unless a distribution says otherwise."""
         return -math.inf, math.inf
 
     @property
-    def mean(self) -> Floats:
+    def mean(self) -> sampler.Floats:
         """The truth, around which noise is symmetric, unless a distribution says otherwise."""
-        return plain(np.broadcast_to(self.location, self._shape))
+        return sampler.plain(np.broadcast_to(self.location, self._shape))
 
     @property
-    def bias(self) -> Floats:
+    def bias(self) -> sampler.Floats:
         """Expected output minus truth."""
-        return plain(self.mean - self.location)
+        return sampler.plain(self.mean - self.location)
 
     def _standardised(self, x: ArrayLike) -> Array:
         return np.asarray((np.asarray(x, dtype=float) - self.location) / self.scale)
 
     @abstractmethod
-    def _family(self, location: Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> Family:
+    def _family(self, location: sampler.Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> sampler.Family:
         """The exact sampler's family for flattened parameters."""
 
     @abstractmethod
     def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draws by numpy's generators, before rounding."""
 
-    def sample(self, size: Size = None, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> Floats:
+    def sample(
+        self, size: Size = None, *, rng: Rng = None, entropy: sampler.Entropy = sampler.SYSTEM_ENTROPY
+    ) -> sampler.Floats:
         """Draw outputs, exactly; or, with ``rng``, simulate them in floating point."""
         front = () if size is None else (size,) if isinstance(size, int | np.integer) else tuple(size)
         shape = (*front, *self._shape)
         if rng is not None:
-            draws = self._simulate(shape, generator(rng))
-            return plain(np.floor(draws / self.grid + 0.5) * self.grid)
+            draws = self._simulate(shape, sampler.generator(rng))
+            return sampler.plain(np.floor(draws / self.grid + 0.5) * self.grid)
         # Scalars stay scalars, so that samplers multiply by one number and not by an array of equal ones.
         scale, grid = (spread(values, shape) for values in (self.scale, self.grid))
         location = self._location.broadcast(shape)
-        draws = exact_draws(self._family(location, scale, grid, shape), location, grid, entropy)
-        return plain(draws.reshape(shape))
+        draws = sampler.exact_draws(self._family(location, scale, grid, shape), location, grid, entropy)
+        return sampler.plain(draws.reshape(shape))
 
 
 def _positive_array(name: str, values: ArrayLike) -> Array:
@@ -411,13 +400,13 @@ class AdditiveNoise(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
         if self.grid is not None:
-            object.__setattr__(self, "grid", power_of_two("grid", self.grid))
+            object.__setattr__(self, "grid", sampler.power_of_two("grid", self.grid))
 
-    def law(self, truth: Truth) -> LocationLaw:
+    def law(self, truth: sampler.Truth) -> LocationLaw:
         """The exact distribution of the output given the truth."""
         return self._law(truth, self.scale, grid=self.grid)
 
-    def l2_cost(self, truth: Truth) -> float:
+    def l2_cost(self, truth: sampler.Truth) -> float:
         """Expected squared distance between output and truth, summed over coordinates (lee2022 (5), Lemma 13)."""
         return float(np.sum(self.law(truth).variance))
 
@@ -425,13 +414,13 @@ class AdditiveNoise(Mechanism):
 # ---- Whole noise: what mechanisms share that add whole numbers to whole numbers
 
 
-def whole_truth(truth: Truth) -> Truth:
+def whole_truth(truth: sampler.Truth) -> sampler.Truth:
     """The truth, each number rounded to the next whole one, halves up: ⌊x + ½⌋, exactly.
 
     Numbers at most m apart, m whole, are at most m apart afterwards. (Rounding halves to even would not do: 0.5 and 1.5
     would be two apart.)
     """
-    location = Location(truth)
+    location = sampler.Location(truth)
     if location.fractions is not None:
         exact = np.vectorize(lambda value: math.floor(value + Fraction(1, 2)), otypes=[object])(location.fractions)
         return np.asarray(exact, dtype=object)
@@ -454,7 +443,7 @@ class WholeNoise(Mechanism):
             rule = f"{self.words} on several numbers needs moves, or an array of integers"
             raise InvalidParameter("sensitivity", known, rule, "Pass Sensitivity(moves=(1, 1)), for example.")
 
-    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: sampler.Floats, level: float) -> tuple[sampler.Floats, sampler.Floats]:
         """Whole ends: the truth, as a whole number, lies between them with probability at least ``level``."""
         reach = self.law(0).quantile((1 + level) / 2)
         return value - reach, value + reach
@@ -483,9 +472,9 @@ class SampledLaw(Law):
         Public ends of every number, or one pair for all.
     """
 
-    def __init__(self, mechanism: Any, truth: Truth, support: tuple[ArrayLike, ArrayLike]) -> None:
+    def __init__(self, mechanism: Any, truth: sampler.Truth, support: tuple[ArrayLike, ArrayLike]) -> None:
         self.mechanism, self.truth = mechanism, truth
-        self.location = float_truth(truth)
+        self.location = sampler.float_truth(truth)
         self._ends = support
 
     @cached_property
@@ -499,41 +488,41 @@ class SampledLaw(Law):
         return self.location.shape
 
     @property
-    def support(self) -> tuple[Floats, Floats]:
+    def support(self) -> tuple[sampler.Floats, sampler.Floats]:
         """Public ends of every number."""
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), self.shape) for end in self._ends)
         return low, high
 
     @property
-    def mean(self) -> Floats:
+    def mean(self) -> sampler.Floats:
         """Expected output."""
         return np.asarray(self._draws.mean(axis=0))
 
     @property
-    def variance(self) -> Floats:
+    def variance(self) -> sampler.Floats:
         """Variance of the output."""
         return np.asarray(self._draws.var(axis=0))
 
     @property
-    def bias(self) -> Floats:
+    def bias(self) -> sampler.Floats:
         """Expected output minus truth."""
         return np.asarray(self.mean - self.location)
 
-    def pdf(self, x: ArrayLike) -> Floats:
+    def pdf(self, x: ArrayLike) -> sampler.Floats:
         """Refused: a post-processed cell has atoms, and so no density."""
         raise InvalidParameter("x", x, "a post-processed output has no density", "Use cdf, quantile or sample.")
 
-    def cdf(self, x: ArrayLike) -> Floats:
+    def cdf(self, x: ArrayLike) -> sampler.Floats:
         """Share of draws of at most ``x``."""
         return np.asarray((self._draws <= np.asarray(x, dtype=float)).mean(axis=0))
 
-    def quantile(self, q: ArrayLike) -> Floats:
+    def quantile(self, q: ArrayLike) -> sampler.Floats:
         """Quantile of the draws; ``q`` is one probability."""
         return np.asarray(np.quantile(self._draws, float(np.asarray(q)), axis=0))
 
-    def sample(self, size: Size = None, *, rng: Rng = None) -> Floats:
+    def sample(self, size: Size = None, *, rng: Rng = None) -> sampler.Floats:
         """Draw outputs, exactly; or, with ``rng``, simulate them in floating point."""
-        source = None if rng is None else generator(rng)
+        source = None if rng is None else sampler.generator(rng)
         if size is None:
             return np.asarray(self.mechanism.draw(self.truth, rng=source))
         front = (size,) if isinstance(size, int | np.integer) else tuple(size)

@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
 from discreet.core.sensitivity import Sensitivity
-from discreet.mechanisms.bounded.laplace import (
-    BoundaryInflatedLaplace,
-    BoundedLaplace,
-    ClampedLaplaceLaw,
-    TruncatedLaplaceLaw,
-)
+from discreet.mechanisms.bounded import laplace
 from discreet.mechanisms.laplace import LaplaceLaw
 from discreet.papers.claims.holohan2018_claims import CLAIMS
 from discreet.papers.study import Part, Row, Study, grid
@@ -29,7 +24,7 @@ BOUNDS = ((4.0, 8.0), (2.0, 4.5), (1.0, 7.0), (0.0, 2.5))
 """Public bounds of the four measurements, in centimetres: round numbers around what irises measure."""
 LARGEST = 1e10
 """Upper end of the variances' domain in the paper."""
-MECHANISMS: dict[str, Any] = {"bounded": BoundedLaplace, "truncated": BoundaryInflatedLaplace}
+MECHANISMS: dict[str, Any] = {"bounded": laplace.BoundedLaplace, "truncated": laplace.BoundaryInflatedLaplace}
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
 
@@ -94,12 +89,12 @@ def _published(parameters: Mapping[str, Any], table: Any, rng: np.random.Generat
         change = width**2 / n
         if parameters["mechanism"] == "bounded":
             scale = [
-                BoundedLaplace.calibrate(PureDP(share), Sensitivity(l1=float(one)), bounds=(0, LARGEST)).scale
+                laplace.BoundedLaplace.calibrate(PureDP(share), Sensitivity(l1=float(one)), bounds=(0, LARGEST)).scale
                 for one in change
             ]
-            law: Any = TruncatedLaplaceLaw(rows.var(axis=0), np.array(scale), 0.0, LARGEST)
+            law: Any = laplace.TruncatedLaplaceLaw(rows.var(axis=0), np.array(scale), 0.0, LARGEST)
         else:
-            law = ClampedLaplaceLaw(rows.var(axis=0), change / share, 0.0, LARGEST)
+            law = laplace.ClampedLaplaceLaw(rows.var(axis=0), change / share, 0.0, LARGEST)
         variances.append(law.sample(rng=rng))
         prior.append(n)
     return _accuracy(np.array(means), np.array(variances), np.array(prior), classes, test, truth)
@@ -157,8 +152,8 @@ def _figure_3_cells(quick: bool) -> list[dict[str, Any]]:
 def figure_3(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     """ε/ε′ for the domain [0, 1], and the guarantee that really holds at the scale Δ/ε."""
     epsilon, change = parameters["epsilon"], Sensitivity(l1=parameters["sensitivity"])
-    scale = BoundedLaplace.calibrate(PureDP(epsilon), change, bounds=(0, 1)).scale
-    published = BoundedLaplace.calibrate(PureDP(epsilon), change, bounds=(0, 1), as_published="liu2019")
+    scale = laplace.BoundedLaplace.calibrate(PureDP(epsilon), change, bounds=(0, 1)).scale
+    published = laplace.BoundedLaplace.calibrate(PureDP(epsilon), change, bounds=(0, 1), as_published="liu2019")
     held = published.guarantee(change).parameters()["epsilon"]
     yield {
         "epsilon": epsilon,
@@ -184,7 +179,7 @@ def _figure_1_cells(quick: bool) -> list[dict[str, Any]]:
 def figure_1(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     """Densities on [0, 1] of the standard and of the bounded law; the standard one goes on outside."""
     q, scale = parameters["q"], parameters["scale"]
-    bounded, standard = TruncatedLaplaceLaw(q, scale, 0.0, 1.0), LaplaceLaw(q, scale)
+    bounded, standard = laplace.TruncatedLaplaceLaw(q, scale, 0.0, 1.0), LaplaceLaw(q, scale)
     for x in np.linspace(-0.5, 1.5, parameters["points"]):
         inside = 0.0 <= x <= 1.0
         yield {"x": float(x), "law": "standard Laplace", "density": float(standard.pdf(x))}
@@ -206,7 +201,7 @@ def figure_4(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
 
     first = move / epsilon
     last = operator(first)
-    found = BoundedLaplace.calibrate(PureDP(epsilon), Sensitivity(l1=move), bounds=(0, 1)).scale
+    found = laplace.BoundedLaplace.calibrate(PureDP(epsilon), Sensitivity(l1=move), bounds=(0, 1)).scale
     for b in np.linspace(0.9 * first, 1.05 * last, parameters["points"]):
         yield {"b": float(b), "curve": "f(b)", "value": operator(b)}
         yield {"b": float(b), "curve": "b", "value": float(b)}

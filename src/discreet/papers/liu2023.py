@@ -34,14 +34,8 @@ from discreet.papers.liu2023_simulation import (
     simulation_rows,
 )
 from discreet.papers.study import Part, Row, Study, grid
+from discreet.questions.comparison import paper
 from discreet.questions.comparison.methods import Spending, placed
-from discreet.questions.comparison.paper import (
-    Censored,
-    Ordered,
-    Sanitizer,
-    combined,
-    simulated_quantiles,
-)
 
 # ---- liu2023 section 6, Table 3: a generated case of the same shape as its click-through data
 
@@ -178,7 +172,7 @@ def quantile_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
     away: list[Array] = []
     for _ in range(20):
         ordered = np.sort(rng.standard_normal((repeats // 20, p)), axis=1)
-        drawn = simulated_quantiles(ordered, q, epsilon, None, 1, rng)[:, 0]
+        drawn = paper.simulated_quantiles(ordered, q, epsilon, None, 1, rng)[:, 0]
         found.append(drawn - ordered[:, int(q * p + 1e-9) - 1])
         away.append(drawn - stats.norm.ppf(q))
     gap, total = np.concatenate(found), np.concatenate(away)
@@ -224,7 +218,7 @@ def reading_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
     for name, reading in _VARIANTS.items():
         for counts in (False, True):
             found = _estimates(sample.ordered, PureDP(parameters["ε"]), law.bounds, counts, reading, rng)
-            values = summary(combined(found), law.effect(parameters["different"]))
+            values = summary(paper.combined(found), law.effect(parameters["different"]))
             yield {
                 "reading": name, "method": "6SDD" if counts else "4SDD", "law": law.name, "P": parameters["P"],
                 "ε": parameters["ε"], "θ": law.effect(parameters["different"]),
@@ -235,14 +229,14 @@ def reading_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
 
 
 def _estimates(
-    ordered: Ordered, guarantee: PureDP, bounds: tuple[float, float], counts: bool, reading: tuple[bool, bool, bool],
-    rng: np.random.Generator,
+    ordered: paper.Ordered, guarantee: PureDP, bounds: tuple[float, float], counts: bool,
+    reading: tuple[bool, bool, bool], rng: np.random.Generator,
 ) -> LocationEstimate:  # fmt: skip
     """m estimates for every row of partition values."""
     shared, raw, sorts = reading
     alpha, beta, p, width = 0.05, 0.15, ordered.count, bounds[1] - bounds[0]
     spending = Spending(guarantee, rng).split([1.0] * ((6 if counts else 4) * M))[0]
-    sanitizer = Sanitizer(spending, (-width, width), M, as_published=True)
+    sanitizer = paper.Sanitizer(spending, (-width, width), M, as_published=True)
     low, high = (sanitizer.quantile(ordered.values, q) for q in (alpha, 1 - beta))
     if shared:
         low, high = (np.repeat(end[:, :1], M, axis=1) for end in (low, high))
@@ -379,7 +373,7 @@ def _placement_cells(quick: bool) -> list[dict[str, Any]]:
 
 
 def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
-    law, censor, method = LAWS[parameters["law"]], (0.1, 0.1), Censored(double_down=True)
+    law, censor, method = LAWS[parameters["law"]], (0.1, 0.1), paper.Censored(double_down=True)
     width = law.bounds[1] - law.bounds[0]
     bounds = (-width, width)
     for budget in EPSILONS[:4]:
@@ -388,7 +382,7 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
         for sample, rng in blocks(parameters, seed):
             true = np.quantile(sample.differences, [censor[0], 1 - censor[1]], axis=1)
             spending = Spending(PureDP(budget), rng)
-            quantiles = Sanitizer(spending.split([1.0] * 4)[0], bounds, 1, as_published=False)
+            quantiles = paper.Sanitizer(spending.split([1.0] * 4)[0], bounds, 1, as_published=False)
             ends = [quantiles.quantile(sample.ordered.values, q)[:, 0] for q in (censor[0], 1 - censor[1])]
             ratios["quantile"].append(_reach(ends, true))
             found["quantile"].append(method.contrasts(sample.ordered, spending, bounds, censor))

@@ -17,29 +17,9 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import PureDP
 from discreet.mechanisms.omission.amplification import outlier_epsilon
 from discreet.mechanisms.omission.step import EuclideanDistance
+from discreet.papers import miranda2026_data
 from discreet.papers.claims.miranda2026_claims import CLAIMS
 from discreet.papers.figure import Figure, HeatMap
-from discreet.papers.miranda2026_data import (
-    CLUSTERING_RATES,
-    COLUMNS,
-    EPSILONS,
-    FEW_RATES,
-    FEW_SPANS,
-    SPANS,
-    Omit,
-    RepeatedMean,
-    adult_table,
-    column,
-    estimate_mean,
-    estimate_share,
-    four_groups,
-    kept_counts,
-    mean_errors,
-    mode_failures,
-    omissions,
-    spendable,
-    utility_row,
-)
 from discreet.papers.study import Parameters, Part, Row, Study
 from discreet.questions.clusters import DPLloyd, KMedian
 from discreet.questions.clusters.kmedian import LocalSearch
@@ -61,8 +41,8 @@ def clustering_cells(omission: str, data: str, quick: bool) -> list[Parameters]:
         ("k-median", False): 5,
     }
     reductions = (True,) if omission == "sampling" or quick else (True, False)
-    rates = FEW_RATES if quick else CLUSTERING_RATES
-    spans = FEW_SPANS if quick else SPANS
+    rates = miranda2026_data.FEW_RATES if quick else miranda2026_data.CLUSTERING_RATES
+    spans = miranda2026_data.FEW_SPANS if quick else miranda2026_data.SPANS
     settings = {"rate": rates} if omission == "sampling" else {"m": tuple(dict.fromkeys(m for m, _ in spans))}
     return [
         {
@@ -76,7 +56,7 @@ def clustering_cells(omission: str, data: str, quick: bool) -> list[Parameters]:
             "data": data,
         }
         for name in CLUSTERINGS
-        for epsilon in (EPSILONS[::2] if quick else EPSILONS)
+        for epsilon in (miranda2026_data.EPSILONS[::2] if quick else miranda2026_data.EPSILONS)
         for reduced in reductions
         for setting, values in settings.items()
         for value in values
@@ -89,10 +69,12 @@ def clustering_rows(parameters: Parameters, seed: int, folder: str = "") -> Iter
     epsilon, name = parameters["epsilon"], parameters["clustering"]
     task = _Clustering(name, parameters["repeats"], bool(parameters["quick"]), folder)
     plain = task.without_omission(epsilon)
-    for omit in omissions(parameters):
-        budget = spendable(epsilon, 0.0, omit) if parameters["reduced"] else (epsilon, 0.0)
+    for omit in miranda2026_data.omissions(parameters):
+        budget = miranda2026_data.spendable(epsilon, 0.0, omit) if parameters["reduced"] else (epsilon, 0.0)
         other = None if budget is None else task.utility(omit, budget[0], generator)
-        yield utility_row(parameters, "adult" if name == "DPLloyd" else "four groups", name, omit, plain, other)
+        yield miranda2026_data.utility_row(
+            parameters, "adult" if name == "DPLloyd" else "four groups", name, omit, plain, other
+        )
 
 
 @dataclass(frozen=True)
@@ -104,29 +86,31 @@ class _Clustering:
     quick: bool
     folder: str
 
-    def utility(self, omit: Omit, epsilon: float, generator: np.random.Generator) -> RepeatedMean:
+    def utility(
+        self, omit: miranda2026_data.Omit, epsilon: float, generator: np.random.Generator
+    ) -> miranda2026_data.RepeatedMean:
         """Cost for all rows of centres found on the rows that are kept."""
         rows, _ = _clustering_data(self)
         chances = omit.keep(_mean_distances(self) if omit.m is not None else np.zeros(len(rows)))
         costs = []
         for _ in range(self.repeats):
-            kept = rows if omit == Omit() else rows[generator.random(len(rows)) < chances]
+            kept = rows if omit == miranda2026_data.Omit() else rows[generator.random(len(rows)) < chances]
             costs.append(_clustering_cost(self.name, rows, kept, epsilon, self.quick, generator))
-        return estimate_mean(np.array(costs))
+        return miranda2026_data.estimate_mean(np.array(costs))
 
     @lru_cache(maxsize=64)  # noqa: B019 - a frozen value, as hashable as a number
-    def without_omission(self, epsilon: float) -> RepeatedMean:
+    def without_omission(self, epsilon: float) -> miranda2026_data.RepeatedMean:
         """The baseline: the same in all cells of an ε, so its seed depends on ε alone."""
-        return self.utility(Omit(), epsilon, np.random.default_rng([2026, round(1000 * epsilon)]))
+        return self.utility(miranda2026_data.Omit(), epsilon, np.random.default_rng([2026, round(1000 * epsilon)]))
 
 
 @lru_cache(maxsize=4)
 def _clustering_data(task: _Clustering) -> tuple[NDArray[np.float64], tuple[tuple[float, float], ...]]:
     """Rows and their bounds."""
     if task.name == "DPLloyd":
-        rows = adult_table(task.folder)[:: 8 if task.quick else 1]
+        rows = miranda2026_data.adult_table(task.folder)[:: 8 if task.quick else 1]
         return rows, ((-1.0, 1.0),) * rows.shape[1]
-    return four_groups(2026), ((1.0, 100.0),) * 2
+    return miranda2026_data.four_groups(2026), ((1.0, 100.0),) * 2
 
 
 @lru_cache(maxsize=4)
@@ -181,7 +165,7 @@ def _universe() -> Array:
 @cache
 def _weights() -> Array:
     """The number of the 100 rows at each position."""
-    rows = four_groups(2026).astype(int)
+    rows = miranda2026_data.four_groups(2026).astype(int)
     return np.bincount((rows[:, 0] - 1) * SIDE + rows[:, 1] - 1, minlength=SIDE * SIDE).astype(float)
 
 
@@ -191,7 +175,7 @@ def _swaps() -> int:
 
 def _cost(centres: NDArray[np.intp]) -> float:
     """Average distance of all rows to the nearest centre."""
-    rows, places = four_groups(2026), _universe()[centres]
+    rows, places = miranda2026_data.four_groups(2026), _universe()[centres]
     return float(np.linalg.norm(rows[:, None] - places[None], axis=2).min(axis=1).mean())
 
 
@@ -312,7 +296,7 @@ _KMEDIAN_FIGURES = tuple(
 
 MEAN_NOISES = ("laplace", "gaussian")
 MODE_MECHANISMS = ("noisy max, Laplace", "noisy max, Gaussian", "noisy max, exponential", "exponential mechanism")
-MODE_COLUMNS = tuple(name for name in COLUMNS if not name.startswith("census"))
+MODE_COLUMNS = tuple(name for name in miranda2026_data.COLUMNS if not name.startswith("census"))
 
 
 def bound_cells(quick: bool) -> Sequence[Parameters]:
@@ -386,7 +370,7 @@ def _few_bounds(rows: list[Row]) -> list[Row]:
 
 def column_cells(statistic: str, omission: str, data: str, quick: bool) -> list[Parameters]:
     """One cell per column and ε; suppression also without the noise reduction (appendix A.7, A.8)."""
-    names = COLUMNS if statistic == "mean" else MODE_COLUMNS
+    names = miranda2026_data.COLUMNS if statistic == "mean" else MODE_COLUMNS
     repeats = {"mean": 60 if quick else 500, "mode": 200 if quick else 2000}[statistic]
     chosen = names[:1] + names[-1:] if quick else names
     reductions = (True,) if omission == "sampling" or quick else (True, False)
@@ -402,7 +386,7 @@ def column_cells(statistic: str, omission: str, data: str, quick: bool) -> list[
             "data": data,
         }
         for name in chosen
-        for epsilon in (EPSILONS[::2] if quick else EPSILONS)
+        for epsilon in (miranda2026_data.EPSILONS[::2] if quick else miranda2026_data.EPSILONS)
         for reduced in reductions
     ]
 
@@ -410,7 +394,7 @@ def column_cells(statistic: str, omission: str, data: str, quick: bool) -> list[
 def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     """Utility of all mechanisms on one column over all rates or all (m, M); mechanisms share the samples."""
     generator = np.random.default_rng(seed)
-    data = column(parameters["column"], folder)
+    data = miranda2026_data.column(parameters["column"], folder)
     repeats, epsilon = parameters["repeats"], parameters["epsilon"]
     averaging = parameters["statistic"] == "mean"
     targets = {
@@ -418,19 +402,19 @@ def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable
         for method in (MEAN_NOISES if averaging else MODE_MECHANISMS)
     }
 
-    def utility(method: str, budget: tuple[float, float], counts: NDArray[np.int64]) -> RepeatedMean:
+    def utility(method: str, budget: tuple[float, float], counts: NDArray[np.int64]) -> miranda2026_data.RepeatedMean:
         if averaging:
-            return estimate_mean(mean_errors(data, method, budget, counts, generator))
-        return estimate_share(mode_failures(data, method, budget, counts, generator))
+            return miranda2026_data.estimate_mean(miranda2026_data.mean_errors(data, method, budget, counts, generator))
+        return miranda2026_data.estimate_share(miranda2026_data.mode_failures(data, method, budget, counts, generator))
 
-    everyone = kept_counts(data, Omit(), "", repeats, generator)
+    everyone = miranda2026_data.kept_counts(data, miranda2026_data.Omit(), "", repeats, generator)
     plain = {method: utility(method, target, everyone) for method, target in targets.items()}
-    for omit in omissions(parameters):
-        counts = kept_counts(data, omit, "absolute" if averaging else "discrete", repeats, generator)
+    for omit in miranda2026_data.omissions(parameters):
+        counts = miranda2026_data.kept_counts(data, omit, "absolute" if averaging else "discrete", repeats, generator)
         for method, target in targets.items():
-            budget = spendable(*target, omit) if parameters["reduced"] else target
+            budget = miranda2026_data.spendable(*target, omit) if parameters["reduced"] else target
             other = None if budget is None else utility(method, budget, counts)
-            yield utility_row(parameters, data.name, method, omit, plain[method], other)
+            yield miranda2026_data.utility_row(parameters, data.name, method, omit, plain[method], other)
 
 
 def omission_finding(rows: list[Row]) -> str:
@@ -524,7 +508,7 @@ def _numbers(kind: str, omission: str, subject: str, *, reduced: bool = True) ->
 
 def _subjects(kind: str) -> tuple[str, ...]:
     """In the order of the paper's figures."""
-    return {"mean": COLUMNS, "mode": MODE_COLUMNS, "clustering": ("four groups", "adult")}[kind]
+    return {"mean": miranda2026_data.COLUMNS, "mode": MODE_COLUMNS, "clustering": ("four groups", "adult")}[kind]
 
 
 def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
@@ -564,7 +548,7 @@ def _utility(kind: str, subject: str) -> str:
 
 _SAMPLED_NOTES = {
     "clustering": (
-        f"Full grid, reduced: {len(CLUSTERING_RATES)} of the paper's 99 rates. "
+        f"Full grid, reduced: {len(miranda2026_data.CLUSTERING_RATES)} of the paper's 99 rates. "
         "Rate 1 is the mechanism without sampling."
     )
 }
@@ -617,7 +601,7 @@ def with_data(folder: str | Path | None) -> Study:
     bounds = Part("figure-2", bound_cells, bound_rows, summary=_with_regions, finding=bound_finding, shown=_few_bounds)
     tried = [_part(kind, how, place) for how in ("sampling", "suppression") for kind in ("mean", "mode", "clustering")]
     median = Part("k-median", _cells, _rows, summary=_drawn, finding=_finding, figures=_KMEDIAN_FIGURES)
-    rates = str(len(CLUSTERING_RATES))
+    rates = str(len(miranda2026_data.CLUSTERING_RATES))
     return Study.read("miranda2026", (bounds, *tried, median), CLAIMS, source=source, rates=rates)
 
 

@@ -17,15 +17,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from discreet.core.errors import (
-    DiscreetError,
-    InsufficientBudget,
-    LedgerError,
-    MissingExtra,
-    NoConversion,
-    NotApproved,
-    PlanFileError,
-)
+from discreet.core import errors
 from discreet.core.files import open_regular, read_regular, reason
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
 from discreet.core.ledger.balance import digest_of
@@ -339,7 +331,7 @@ def _together(guarantees: Sequence[Guarantee]) -> Guarantee:
     failing = [one for one in guarantees if isinstance(one, ApproxDP) and one.delta > 0]
     normal = [one for one in guarantees if isinstance(one, GaussianDP | ZeroConcentratedDP)]
     if failing and normal:
-        raise NoConversion(
+        raise errors.NoConversion(
             f"no ledger can be charged both {failing[0]} and {normal[0]}. Give all releases the same kind (epsilon and "
             "delta, rho, or mu), or write two plans with a ledger each, whose guarantees add up. Nothing was spent."
         )
@@ -355,14 +347,14 @@ def cost_in_all(file: PlanFile) -> Guarantee | None:
     return _together([one.guarantee for one, times in zip(asked, runs, strict=True) for _ in range(times)])
 
 
-def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> DiscreetError | None:
+def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> errors.DiscreetError | None:
     """Why releases of those charges, of which some were ``changed`` since they were made, cannot be paid for."""
     left, cost = ledger.remaining(), cost_of(charges)
     try:
         if cost is None or ledger.affords(charges):
             return None
-    except NoConversion:
-        return NoConversion(
+    except errors.NoConversion:
+        return errors.NoConversion(
             f"the ledger counts in {type(left).__name__} and cannot be charged {cost}. Give budget and releases the "
             "same kind: epsilon, epsilon and delta, rho, or mu. Nothing was spent."
         )
@@ -378,7 +370,7 @@ def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> Di
             "A part of the budget is spent, and shares divide the whole budget. Give each release its own epsilon, of "
             "what is left; a larger budget is for the owner of the data to decide."
         )
-    return InsufficientBudget(cost, left, what="the releases cost", fix=fix)
+    return errors.InsufficientBudget(cost, left, what="the releases cost", fix=fix)
 
 
 # ---- Other ledgers: those beside the data, the plan or its ledger that count the same source
@@ -417,7 +409,7 @@ def _counts(path: Path, identities: Sequence[str]) -> bool:
     try:
         with Ledger(path, read_only=True) as ledger:
             return any(ledger.counts(identity) for identity in identities)
-    except LedgerError:  # another kind of file, or a damaged one: it is not this plan's to judge
+    except errors.LedgerError:  # another kind of file, or a damaged one: it is not this plan's to judge
         return False
 
 
@@ -551,13 +543,13 @@ class Job:
             raise refusal
         ledger.under(digest_of(said))
 
-    def not_approved(self, ledger: Ledger) -> NotApproved | None:
+    def not_approved(self, ledger: Ledger) -> errors.NotApproved | None:
         """The refusal that a run would meet where people have yet to approve the plan."""
         rule = ledger.approvals
         return None if rule is None else _not_agreed(ledger, rule.need, self.meaning(ledger))
 
-    def _located(self, question: PlannedQuestion, failure: DiscreetError) -> PlanFileError:
-        return PlanFileError(f"{self.file.path}:{question.line(failure)}: release {question.name!r}: {failure}")
+    def _located(self, question: PlannedQuestion, failure: errors.DiscreetError) -> errors.PlanFileError:
+        return errors.PlanFileError(f"{self.file.path}:{question.line(failure)}: release {question.name!r}: {failure}")
 
     def spends(self, ledger: Ledger) -> frozenset[int]:
         """Positions of the spends of this plan's latest run in a ledger, and of the sequences that it continues."""
@@ -579,7 +571,7 @@ class Job:
             for question in self.file.questions:
                 try:
                     planned.append((question.name, planner(question.question)))
-                except DiscreetError as failure:
+                except errors.DiscreetError as failure:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
             charges = charges_now(ledger, made.waiting(made.run()))
@@ -654,7 +646,7 @@ class Job:
         for question in waiting:
             try:
                 ledger.check_allowed(question.question.claim(ledger).identity())
-            except DiscreetError as failure:
+            except errors.DiscreetError as failure:
                 raise self._located(question, failure) from failure
 
     @property
@@ -698,7 +690,7 @@ class Job:
         """
         directory = output or self._directory
         if again and any(one.question.continues for one in self.file.questions):
-            raise DiscreetError(
+            raise errors.DiscreetError(
                 "a running total is released once per period, so this plan cannot be released again. Put its other "
                 "releases into a plan of their own. Nothing was spent."
             )
@@ -723,7 +715,7 @@ class Job:
                 own = session if question.question.schema.made_from is None else session.per_unit()
                 omit = question.question.omit
                 own.require(*question.question.columns_read(), *(() if omit is None else omit.columns or ()))
-            except DiscreetError as failure:
+            except errors.DiscreetError as failure:
                 raise self._located(question, failure) from failure
 
     def _ask(
@@ -737,7 +729,7 @@ class Job:
             fresh = not made.answered(question, run)
             try:
                 answer = session.ask(question.question, self.file.request(question, run))
-            except DiscreetError as failure:
+            except errors.DiscreetError as failure:
                 raise self._located(question, failure) from failure
             drawn += fresh
             if question.look:
@@ -781,13 +773,13 @@ class Job:
         try:
             write_whole(directory / "report.html", as_page(facts))
             write_whole(directory / "methods.html", methods_page(facts))
-        except MissingExtra:  # results and text do not need it
+        except errors.MissingExtra:  # results and text do not need it
             page = None
         (table,) = export(directory / "results.json", "csv")
         workbook: Path | None = directory / "results.xlsx"
         try:
             export(directory / "results.json", "xlsx")
-        except MissingExtra:
+        except errors.MissingExtra:
             workbook = None
         return JobResult(
             directory / "results.json",
@@ -862,7 +854,7 @@ def _check_writable(directory: Path) -> None:
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as failure:
-        raise DiscreetError(
+        raise errors.DiscreetError(
             f"output = {str(directory)!r}: cannot be written: {reason(failure)} Or choose another directory. Nothing "
             "was spent."
         ) from None
@@ -878,7 +870,7 @@ def _alone_in(directory: Path) -> Iterator[None]:
     try:
         while not _locked(handle):
             if time.monotonic() > deadline:
-                raise DiscreetError(
+                raise errors.DiscreetError(
                     f"output = {str(directory)!r}: another process has it locked, for more than {_PATIENCE:g} s. Let "
                     "that run end, or choose another directory. Nothing was spent."
                 )
@@ -917,7 +909,7 @@ def _ids(releases: Any) -> set[str]:
     return {str(release.get("release_id")) for release in releases.values()}
 
 
-def _not_agreed(ledger: Ledger, need: int, said: dict[str, Any]) -> NotApproved | None:
+def _not_agreed(ledger: Ledger, need: int, said: dict[str, Any]) -> errors.NotApproved | None:
     """The refusal of a plan that fewer people than needed have approved."""
     plan = digest_of(said)
     if ledger.agreed(plan):
@@ -925,7 +917,7 @@ def _not_agreed(ledger: Ledger, need: int, said: dict[str, Any]) -> NotApproved 
     earlier = [one for one in ledger.approved() if one.get("discreet") == "plan"]
     changed = differences(earlier[-1], said) if earlier and not ledger.approving(plan) else []
     since = f" Since the plan that was approved last: {' '.join(changed)}" if changed else ""
-    return NotApproved(
+    return errors.NotApproved(
         f"{len(ledger.approving(plan))} of the {need} people needed approve this plan.{since} Run "
         "`discreet review` and `discreet approve`. Nothing was read or spent."
     )

@@ -19,18 +19,8 @@ from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra
 from discreet.core.files import read_regular, reason
 from discreet.publish.files import write_whole
 from discreet.publish.report import CrossTable, grids, methods_parts
+from discreet.results import frames
 from discreet.results.display import held, printable
-from discreet.results.frames import (
-    COLUMNS,
-    NUMBERS,
-    Row,
-    aligned,
-    as_arrow,
-    by_measure,
-    column_kinds,
-    release_rows,
-    reliability,
-)
 from discreet.results.printed import label_words
 from discreet.results.wording import WHOLE, measure_words, mechanism_words, moment
 
@@ -64,7 +54,7 @@ class TableSheet:
     @property
     def name(self) -> str:
         """The name of the sheet: the columns of the table, or the measure where a release has several."""
-        several = len(by_measure(self.release["readings"])) > 1
+        several = len(frames.by_measure(self.release["readings"])) > 1
         return f"{self.measure if several else self.grid.name}, {self.release['name']}"
 
     @property
@@ -126,7 +116,7 @@ class TableSheet:
             reading = cells[place % len(cells)]
             if reading is None:
                 continue
-            mark = _MARKS.get(reliability(reading), "") if place < len(cells) else ""
+            mark = _MARKS.get(frames.reliability(reading), "") if place < len(cells) else ""
             shape = _SHARE if self.measure in ("proportion", "share") else _WHOLE if self._whole else _DECIMAL
             cell.number_format = f'{shape}" {mark}"' if mark else shape
             if total or self.grid.heads[place % len(cells)] is None:
@@ -146,7 +136,7 @@ class TableSheet:
             yield "Noise interval (95 %): covers the value in this data."
         if "population" in self.kinds:
             yield "Population interval (95 %): covers the value in the population; noise and sampling."
-        if any(reliability(one) for one in self.grid.readings()):
+        if any(frames.reliability(one) for one in self.grid.readings()):
             yield "c: use with caution, the standard error exceeds 16.5 % of the number. u: unreliable, over 33.3 %."
         if any(cell is None for _, cells in self.grid.lines for cell in cells):
             yield "Empty: not released."
@@ -171,7 +161,7 @@ def table_sheets(release: Mapping[str, Any]) -> list[TableSheet]:
     """The tables of a release; none where its numbers are a list."""
     return [
         TableSheet(release, measure, grid)
-        for measure, readings in by_measure(release["readings"]).items()
+        for measure, readings in frames.by_measure(release["readings"]).items()
         for grid in grids([*readings, *(release["margins"] if measure == "count" else [])])
     ]
 
@@ -224,8 +214,8 @@ def _sheet_name(release: Mapping[str, Any], table: TableSheet | None) -> str:
 
 def _list_numbers(sheet: Any, release: Mapping[str, Any]) -> None:
     """One row per number, as in the CSV file."""
-    rows = [{key: value for key, value in row.items() if key != "release"} for row in release_rows(release)]
-    sheet.append([_safe(sheet, column) for column in (rows[0] if rows else ("measure", *NUMBERS))])
+    rows = [{key: value for key, value in row.items() if key != "release"} for row in frames.release_rows(release)]
+    sheet.append([_safe(sheet, column) for column in (rows[0] if rows else ("measure", *frames.NUMBERS))])
     for row in rows[:_MOST_ROWS]:
         sheet.append([_safe(sheet, value) for value in row.values()])
     _dress(sheet, header=True)
@@ -365,10 +355,10 @@ def read_facts(results: str | os.PathLike[str]) -> Facts:
     return facts
 
 
-def all_rows(facts: Facts) -> list[Row]:
+def all_rows(facts: Facts) -> list[frames.Row]:
     """One row per number over all releases: the release, every label that any of them has, and the common columns."""
-    rows = [row for release in facts["releases"] for row in release_rows(release)]
-    return aligned(held(rows))
+    rows = [row for release in facts["releases"] for row in frames.release_rows(release)]
+    return frames.aligned(held(rows))
 
 
 def _results_file(results: str | os.PathLike[str]) -> Path:
@@ -376,7 +366,7 @@ def _results_file(results: str | os.PathLike[str]) -> Path:
     return path / "results.json" if path.is_dir() else path
 
 
-def as_csv(rows: Sequence[Row]) -> str:
+def as_csv(rows: Sequence[frames.Row]) -> str:
     """Rows as CSV text; empty where nothing is known.
 
     A label that a spreadsheet would take for a formula is written behind an apostrophe: released labels may be text
@@ -384,7 +374,7 @@ def as_csv(rows: Sequence[Row]) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_harmless(name) for name in (rows[0] if rows else ("release", *COLUMNS))])
+    writer.writerow([_harmless(name) for name in (rows[0] if rows else ("release", *frames.COLUMNS))])
     writer.writerows([_harmless(value) for value in row.values()] for row in rows)
     return text.getvalue()
 
@@ -410,7 +400,7 @@ def _xlsx(facts: Facts, stem: str) -> dict[str, str | bytes]:
 
 
 def _parquet(facts: Facts, stem: str) -> dict[str, str | bytes]:
-    table = as_arrow(all_rows(facts))
+    table = frames.as_arrow(all_rows(facts))
     import pyarrow.parquet as parquet
 
     told = {"title": facts["title"], "created": facts["created"], "guarantee": facts["privacy"]["spent"]["symbols"]}
@@ -426,8 +416,8 @@ def _sdmx(facts: Facts, stem: str) -> dict[str, str | bytes]:
     """
     rows = all_rows(facts)
     had = {(row["release"], row["measure"], name) for row in rows for name, label in row.items() if label is not None}
-    dimensions = [name for name in (rows[0] if rows else ("release", "measure")) if name not in COLUMNS[1:]]
-    attributes = [name for name in COLUMNS if name not in ("measure", "estimate")]
+    dimensions = [name for name in (rows[0] if rows else ("release", "measure")) if name not in frames.COLUMNS[1:]]
+    attributes = [name for name in frames.COLUMNS if name not in ("measure", "estimate")]
     words = {"estimate": "OBS_VALUE", "unit": "PRIVACY_UNIT"}
     names = _identifiers([words.get(name, name) for name in (*dimensions, "estimate", *attributes)])
     flow = f"DISCREET:{_identifier(facts['title'])}(1.0)"
@@ -440,7 +430,7 @@ def _sdmx(facts: Facts, stem: str) -> dict[str, str | bytes]:
     return {f"{stem}.sdmx.csv": as_csv(coded)}
 
 
-def _code(row: Row, name: str, had: set[tuple[str, str, str]]) -> Any:
+def _code(row: frames.Row, name: str, had: set[tuple[str, str, str]]) -> Any:
     if row[name] is not None:
         return row[name]
     return _TOTAL if (row["release"], row["measure"], name) in had else _NOT_APPLICABLE
@@ -485,7 +475,7 @@ _MEANINGS = {
 
 def _r(facts: Facts, stem: str) -> dict[str, str | bytes]:
     words = {bool: "logical", int: "integer", float: "numeric", str: "character"}
-    kinds = column_kinds(all_rows(facts))
+    kinds = frames.column_kinds(all_rows(facts))
     # R reads True and False as logical only in upper case or as text; text keeps them as they are.
     classes = ", ".join(
         f'{json.dumps(_harmless(name), ensure_ascii=False)} = "{"character" if kind is bool else words[kind]}"'
@@ -495,7 +485,7 @@ def _r(facts: Facts, stem: str) -> dict[str, str | bytes]:
 
 
 def _stata(facts: Facts, stem: str) -> dict[str, str | bytes]:
-    kinds = column_kinds(all_rows(facts))
+    kinds = frames.column_kinds(all_rows(facts))
     places: dict[bool, list[str]] = {True: [], False: []}
     for place, kind in enumerate(kinds.values(), start=1):
         places[kind in (int, float)].append(str(place))

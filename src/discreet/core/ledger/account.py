@@ -16,16 +16,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from discreet.core import requirements
-from discreet.core.errors import (
-    InvalidParameter,
-    LedgerCorrupted,
-    LedgerError,
-    LedgerMismatch,
-    LedgerMissing,
-    LedgerUnavailable,
-    WrongType,
-)
+from discreet.core import errors, requirements
 from discreet.core.guarantee import Guarantee
 from discreet.core.ledger import balance as clock
 from discreet.core.ledger.balance import (
@@ -49,10 +40,10 @@ from discreet.core.ledger.postgres_journal import PostgresJournal
 def address_of(path: Any) -> str:
     """Where the ledger is: an absolute path, an address, or ``":memory:"``."""
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise WrongType("path", path, "must be a path", 'Pass a file name, or ":memory:".')
+        raise errors.WrongType("path", path, "must be a path", 'Pass a file name, or ":memory:".')
     name = os.fspath(path)
     if name == "" or "\0" in name:
-        raise InvalidParameter("path", path, "must name a file", 'Pass a file name, or ":memory:".')
+        raise errors.InvalidParameter("path", path, "must name a file", 'Pass a file name, or ":memory:".')
     return name if name == ":memory:" or _on_a_server(name) else os.path.abspath(name)
 
 
@@ -175,14 +166,16 @@ class Account:
             if witness:
                 raise self._lost(max(witness))
             if self._journal.read_only:
-                raise LedgerMissing(f"there is no ledger at {self.path}. Check the path.")
+                raise errors.LedgerMissing(f"there is no ledger at {self.path}. Check the path.")
             body = first(self.path)  # refuses bad terms before anything is created
             self._journal.create(Balance(self.path).following("open", body))
         self._balance = known = self._kept()
         balance = self._follow()
         self._check_witness(witness)
         if "secret_hash" in balance.opening:  # an excerpt may leave the secret out, a ledger may not
-            raise LedgerCorrupted(f"{self.path}, entry 1: its secret was removed. Restore the ledger from a copy.")
+            raise errors.LedgerCorrupted(
+                f"{self.path}, entry 1: its secret was removed. Restore the ledger from a copy."
+            )
         if not self._journal.read_only:
             self._journal.attest(Entry(balance.seq, "", "", balance.head))
             if balance.seq - (known.seq if known else 0) >= EVERY:
@@ -207,7 +200,7 @@ class Account:
             last = self._journal.entry(known.seq)
             if last is None or last.hash != known.head:
                 self._balance = None
-                raise LedgerCorrupted(
+                raise errors.LedgerCorrupted(
                     f"{self.path}, entry {known.seq}: it is not the one seen before. The file was replaced: restore it."
                 )
         balance = known or Balance(self.path)
@@ -215,7 +208,7 @@ class Account:
             self._balance = None
             balance.apply(entry)
         if balance.seq == 0:
-            raise LedgerCorrupted(f"{self.path}: the ledger has no entries. Restore it from a copy.")
+            raise errors.LedgerCorrupted(f"{self.path}: the ledger has no entries. Restore it from a copy.")
         self._balance = balance
         return balance
 
@@ -243,7 +236,7 @@ class Account:
 
         journal, process = self._journal, process or os.getpid()
         if journal.interrupted():
-            raise LedgerUnavailable(
+            raise errors.LedgerUnavailable(
                 "a signal handler cannot spend in the middle of another use of the ledger by its own thread. Spend "
                 "when the handler has returned. Nothing was spent."
             )
@@ -252,7 +245,7 @@ class Account:
             try:
                 journal.recover()
                 if journal.read_only:
-                    raise LedgerUnavailable(
+                    raise errors.LedgerUnavailable(
                         f"the ledger {self.path} was opened with read_only=True. Open it for writing to spend from it."
                     )
                 appended = journal.write(entry)
@@ -261,7 +254,7 @@ class Account:
                 if process != os.getpid():
                     raise forked()
                 return appended
-            except LedgerError:
+            except errors.LedgerError:
                 if process != os.getpid():  # a child finds nothing where its parent was reading
                     raise forked() from None
                 raise
@@ -273,7 +266,7 @@ class Account:
         self._follow()  # so that this process notices if its own entry should vanish later
         found = self._journal.entry(appended.seq)
         if found is None or found.hash != appended.hash:
-            raise LedgerCorrupted(
+            raise errors.LedgerCorrupted(
                 f"{self.path}, entry {appended.seq}: it was written and is not there. Another program changes the "
                 "ledger. Nothing was drawn."
             )
@@ -285,8 +278,8 @@ class Account:
             if found is None or found.hash != digest:
                 raise self._lost(seq)
 
-    def _lost(self, seq: int) -> LedgerCorrupted:
-        return LedgerCorrupted(
+    def _lost(self, seq: int) -> errors.LedgerCorrupted:
+        return errors.LedgerCorrupted(
             f"{self.path}: entry {seq} was written, as {self.path}-head tells, and is missing or changed now. "
             "The end of the ledger was lost or an old copy was put in its place: releasing could overspend. "
             "Restore the file; delete the -head file only if you mean to start a new ledger."
@@ -296,7 +289,7 @@ class Account:
         """The entry at a position that is known to exist."""
         entry = self._journal.entry(seq)
         if entry is None:
-            raise LedgerCorrupted(f"{self.path}, entry {seq}: it is missing. Restore the ledger from a copy.")
+            raise errors.LedgerCorrupted(f"{self.path}, entry {seq}: it is missing. Restore the ledger from a copy.")
         return entry
 
     @alone
@@ -317,7 +310,7 @@ class Account:
         """Check every page, hash, kind, sum and trigger again, from the store alone, and that it has these heads."""
         witness = self._journal.witness()
         if self._journal.is_empty():
-            raise LedgerCorrupted(f"{self.path}: the ledger is empty. Restore it from a copy.")
+            raise errors.LedgerCorrupted(f"{self.path}: the ledger is empty. Restore it from a copy.")
         self._journal.check_structure()
         fresh, missing = Balance(self.path), set(heads)
         for entry in self._journal.entries():
@@ -325,11 +318,11 @@ class Account:
             missing.discard(entry.hash)
         self._check_witness(witness)
         if state_of(fresh) != state_of(self._follow()):  # what this process counted must be part of it
-            raise LedgerCorrupted(
+            raise errors.LedgerCorrupted(
                 f"{self.path}: {self.path}-state is not what the entries add up to. Delete that file."
             )
         if missing:
-            raise LedgerCorrupted(
+            raise errors.LedgerCorrupted(
                 f"{self.path}: no entry has the hash {min(missing)!r}. The history before the anchor was changed, an "
                 "older copy was put in the ledger's place, or the anchor is another ledger's."
             )
@@ -375,7 +368,7 @@ class Account:
         """The reservation of a repeated request."""
         request = content["request"]
         if fingerprint(content) != fingerprint(self._entry(balance.requests[request]).content):
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "name", request, "was used for a different release",
                 "Use a new name, or repeat the release exactly as it was. Nothing was spent.",
             )  # fmt: skip
@@ -409,7 +402,7 @@ class Account:
         def decide(balance: Balance) -> Decision:
             spend = self._journal.entry(reservation.seq)
             if spend is None or spend.hash != reservation.hash:
-                raise LedgerMismatch("the reservation belongs to another ledger. Record it where it was made.")
+                raise errors.LedgerMismatch("the reservation belongs to another ledger. Record it where it was made.")
             place = balance.answers[spend.seq]
             if place is not None:
                 stored.append(self._entry(place))

@@ -22,17 +22,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from discreet.core import requirements
-from discreet.core.errors import (
-    DiscreetError,
-    InsufficientBudget,
-    InvalidParameter,
-    LedgerCorrupted,
-    LedgerMismatch,
-    NoConversion,
-    NotApproved,
-    WrongType,
-)
+from discreet.core import errors, requirements
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.ledger.journal import ROOT, Entry, canonical, chained
 from discreet.core.numbers import decimal, down, greatest, least, up
@@ -124,8 +114,8 @@ class Accounting:
         """The exact amount that a release with this guarantee adds."""
         try:
             charged = _converted(guarantee, self.currency)
-        except (InvalidParameter, NoConversion) as refusal:
-            raise NoConversion(
+        except (errors.InvalidParameter, errors.NoConversion) as refusal:
+            raise errors.NoConversion(
                 f"this ledger counts in {self.currency.__name__} and cannot charge {guarantee}: {refusal} "
                 f"State the release's guarantee as {self.currency.__name__}, or use a ledger with another "
                 "budget or accounting. Nothing was spent."
@@ -195,14 +185,18 @@ class Approvals:
         given = requirements.instance("keys", self.keys, Mapping, "names and keys")
         keys = {name: found for name, text in given.items() if (found := key_of(text)) is not None}
         if len(keys) < len(given):
-            raise WrongType(
+            raise errors.WrongType(
                 "keys", self.keys, "must give a public key of 64 hexadecimal digits for each name",
                 "Copy the keys that `discreet keys new` printed.",
             )  # fmt: skip
         if requirements.positive_integer("need", self.need) > len(self.keys):
-            raise InvalidParameter("need", self.need, f"is more than {len(self.keys)} people", "Name enough people.")
+            raise errors.InvalidParameter(
+                "need", self.need, f"is more than {len(self.keys)} people", "Name enough people."
+            )
         if len(set(keys.values())) < len(keys):
-            raise InvalidParameter("keys", self.keys, "give one key to two names", "Everyone needs a key of their own.")
+            raise errors.InvalidParameter(
+                "keys", self.keys, "give one key to two names", "Everyone needs a key of their own."
+            )
         object.__setattr__(self, "keys", keys)
 
     def to_dict(self) -> dict[str, Any]:
@@ -218,12 +212,12 @@ class Approvals:
         """Refuse a statement that nobody of them signed at that head."""
         name = content["by"]
         if name not in self.keys:
-            raise InvalidParameter("by", name, f"is none of {sorted(self.keys)}", "Sign as one of them.")
+            raise errors.InvalidParameter("by", name, f"is none of {sorted(self.keys)}", "Sign as one of them.")
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.keys[name]))
         try:
             key.verify(bytes.fromhex(content["signature"]), signed_text(head, content))
         except (InvalidSignature, ValueError):
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "signature", content["signature"][:16], f"was not made with the key of {name!r}",
                 "Sign with the key whose public part the ledger holds.",
             ) from None  # fmt: skip
@@ -275,9 +269,9 @@ def now() -> str:
 def text(name: str, value: Any) -> str:
     """Return ``value`` if it is non-empty text."""
     if not isinstance(value, str):
-        raise WrongType(name, value, "must be text", f"Pass {name} as a string.")
+        raise errors.WrongType(name, value, "must be text", f"Pass {name} as a string.")
     if not value.strip():
-        raise InvalidParameter(name, value, "must not be empty", f"Pass {name} as a non-empty string.")
+        raise errors.InvalidParameter(name, value, "must not be empty", f"Pass {name} as a non-empty string.")
     return value
 
 
@@ -311,7 +305,7 @@ def written(content: dict[str, Any]) -> str:
     """The claim in canonical form; a part that is not made of JSON values is named."""
     try:
         return canonical("release", content)
-    except InvalidParameter:
+    except errors.InvalidParameter:
         for name in ("question", "mechanism", "sensitivity"):
             canonical(name, content[name])
         raise
@@ -336,15 +330,15 @@ class Consent:
     def check_statement(self, head: str, content: Mapping[str, Any]) -> None:
         """Refuse an approval or a withdrawal that nobody of the rule signed, or that is about no plan."""
         if self.rule is None:
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "approvals", None, "this ledger was opened without a rule", "Open a ledger with approvals=Approvals(…)."
             )
         self.rule.check(head, content)
         plan, meaning = content["plan"], content["meaning"]
         if meaning is not None and digest_of(meaning) != plan:
-            raise InvalidParameter("plan", plan, "is not the digest of its meaning", "Approve the plan again.")
+            raise errors.InvalidParameter("plan", plan, "is not the digest of its meaning", "Approve the plan again.")
         if meaning is None and plan not in self.meanings:
-            raise InvalidParameter("plan", plan, "was never approved", "Nothing has to be withdrawn.")
+            raise errors.InvalidParameter("plan", plan, "was never approved", "Nothing has to be withdrawn.")
 
     def state(self, head: str, content: Mapping[str, Any]) -> None:
         """Count an approval or its withdrawal."""
@@ -364,13 +358,13 @@ class Consent:
             return
         if plan is None or not self.agreed(plan):
             missing = self.rule.need - len(self.approving.get(plan or "", ()))
-            raise NotApproved(
+            raise errors.NotApproved(
                 f"this ledger pays for approved plans only; {missing} more of {sorted(self.rule.keys)} must approve "
                 "this one. Run `discreet review` and `discreet approve`. Nothing was spent."
             )
         times = self.meanings[plan].get("releases", {}).get(fingerprint, 0)
         if self.made[plan, fingerprint] >= times:
-            raise NotApproved(
+            raise errors.NotApproved(
                 f"the approved plan allows this release {times} times, and it was made as often. Raise times in the "
                 "plan and have it approved again. Nothing was spent."
             )
@@ -404,7 +398,7 @@ class Partition:
     def check(self, neighbours: Neighbours | None, parts: Iterable[str] = ()) -> None:
         """Refuse parts that were not declared, and parallel composition where a unit may move between parts."""
         if neighbours is Neighbours.REPLACE_ONE and not self.membership_public:
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "membership_public", False,
                 f"a replaced unit may leave one part of {self.name!r} and enter another, so the parts do not "
                 "compose in parallel under REPLACE_ONE",
@@ -413,7 +407,7 @@ class Partition:
         known = frozenset(self.parts) if parts else frozenset()
         unknown = [part for part in parts if part not in known]
         if unknown:
-            raise InvalidParameter(
+            raise errors.InvalidParameter(
                 "parts", unknown, f"are not parts of {self.name!r}", "Name parts that were declared."
             )
 
@@ -528,7 +522,7 @@ class Balance:
         if not allotted:
             return self.left()
         if team is None or team not in allotted:
-            raise InvalidParameter("team", team, f"must be one of {sorted(allotted)}", "Pass team=… to Ledger.")
+            raise errors.InvalidParameter("team", team, f"must be one of {sorted(allotted)}", "Pass team=… to Ledger.")
         own = less(self._price(allotted[team]), self.by_team.get(team, self.accounting.nothing))
         return tuple(map(min, own, self.left()))
 
@@ -572,24 +566,26 @@ class Balance:
         name, costs = content["partition"], self.costs(content)
         if name is None:
             if isinstance(costs, Mapping):
-                raise InvalidParameter(
+                raise errors.InvalidParameter(
                     "partition", None, "is needed where parts are named", "Declare it with ledger.partition(…)."
                 )
             return costs
         if name not in self.partitions:
-            raise InvalidParameter("partition", name, "was not declared", "Call ledger.partition(name, parts) first.")
+            raise errors.InvalidParameter(
+                "partition", name, "was not declared", "Call ledger.partition(name, parts) first."
+            )
         self.partitions[name].partition.check(neighbours, content["parts"] or ())
         return self.partitions[name].charge(costs)
 
     def check_pins(self, neighbours: Neighbours | None, unit: Unit | None) -> None:
         """Refuse a guarantee that is about something else than those that were spent before."""
         if neighbours and self.neighbours and neighbours is not self.neighbours:
-            raise LedgerMismatch(
+            raise errors.LedgerMismatch(
                 f"this ledger counts guarantees for neighbours = {self.neighbours.name}, not {neighbours.name}. "
                 "Guarantees about different neighbours do not add up: use one ledger for each. Nothing was spent."
             )
         if unit and self.unit and unit != self.unit:
-            raise LedgerMismatch(
+            raise errors.LedgerMismatch(
                 f"this ledger counts guarantees for unit = {str(self.unit)!r}, not {str(unit)!r}. Guarantees for "
                 "different units do not add up: use one ledger for each. Nothing was spent."
             )
@@ -602,11 +598,11 @@ class Balance:
         neighbours, unit = _pins(content["protection"])
         now.check_pins(neighbours, unit)
         if release in now.releases or content["request"] in now.requests:
-            raise InvalidParameter("release_id", release, "was used before", "Leave release_id out.")
+            raise errors.InvalidParameter("release_id", release, "was used before", "Leave release_id out.")
         charge, left = now.charge(content, neighbours), now.left_to(content["team"])
         if not covers(left, charge):
             fix = now.ahead_of(content["created"])
-            raise InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left), fix=fix)
+            raise errors.InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left), fix=fix)
         return now, charge
 
     # -- the fold ------------------------------------------------------------------------------------------
@@ -627,16 +623,16 @@ class Balance:
             raise self._broken(entry, "a ledger begins with one entry of kind 'open'")
         try:
             follow(self, entry, entry.content)
-        except LedgerCorrupted:
+        except errors.LedgerCorrupted:
             raise
-        except InsufficientBudget as error:
+        except errors.InsufficientBudget as error:
             raise self._broken(entry, "it overspends the budget") from error
-        except (DiscreetError, *_UNREADABLE) as error:
+        except (errors.DiscreetError, *_UNREADABLE) as error:
             raise self._broken(entry, f"its content cannot be read ({type(error).__name__}: {error})") from error
         self.seq, self.head = entry.seq, entry.hash
 
-    def _broken(self, entry: Entry, what: str) -> LedgerCorrupted:
-        return LedgerCorrupted(
+    def _broken(self, entry: Entry, what: str) -> errors.LedgerCorrupted:
+        return errors.LedgerCorrupted(
             f"{self.where}, entry {entry.seq}: {what}. Restore the ledger from a copy that includes the last release."
         )
 

@@ -18,18 +18,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.core.columns import EPOCH, Bounds, Categories, Column, Dates, RowExpression, Term, label_of
 from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
-from discreet.core.rows.expressions import (
-    civil,
-    clipped,
-    days_of,
-    features_of,
-    forbidden_label,
-    grid_step,
-    identifier,
-    label_code,
-    number_of,
-    usable,
-)
+from discreet.core.rows import expressions
 from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dataset
 from discreet.core.schema import Bands, Schema
 
@@ -99,7 +88,7 @@ def as_number(value: Any) -> Any:
 def _decoded(step: Any, declared: Column) -> Any:
     """A label's text, or the number of a grid step: the double nearest to the decimal, as numbers of formulas are."""
     if isinstance(declared, Dates):
-        return days_of(step.cast("int64"), declared)
+        return expressions.days_of(step.cast("int64"), declared)
     if isinstance(declared, Bounds):
         return _number(step.cast("int64"), declared)
     if isinstance(declared, Categories):
@@ -156,9 +145,9 @@ def _called(name: str, values: list[Any]) -> Any:
         return (first >= 0).ifelse(first, None).sqrt()
     if name == "weekday":  # 1970-01-01 was a Thursday; Monday is 1
         return ((first + 3) % 7 + 7) % 7 + 1
-    year, month, day = civil(first)
+    year, month, day = expressions.civil(first)
     if name == "age":
-        later, its_month, its_day = civil(values[1])
+        later, its_month, its_day = expressions.civil(values[1])
         return later - year - (its_month * 100 + its_day < month * 100 + day).cast("int64")
     return year if name == "year" else month
 
@@ -272,7 +261,7 @@ def _of_units(rows: Snapshot, schema: Schema, marked: bool) -> Snapshot:
     features = rows.schema.features
     made = [name for name in schema.columns if {*rows.names}.issuperset(features[name].names())]
     names = {name: f"x{position}" for position, name in enumerate(made)}
-    units = features_of(rows.table, UNIT, schema, made, rows.names)
+    units = expressions.features_of(rows.table, UNIT, schema, made, rows.names)
     fields: dict[str, Any] = {}
     for name, encoded in names.items():
         fields |= _feature_fields(encoded, units[encoded], schema.columns[name], marked)
@@ -294,7 +283,7 @@ def _feature_fields(encoded: str, value: Any, declared: Column, marked: bool) ->
     else:
         raise SourceError(f"column {encoded!r}: a feature has bounds or a list of labels. Nothing was spent.")
     mark = {MARK + encoded: value.between(low, high).fill_null(False).cast("int8")} if marked else {}
-    value = clipped(value, low, high)
+    value = expressions.clipped(value, low, high)
     value = value if missing is None else value.fill_null(missing)
     return {encoded: value.cast(_narrowest(reach)), **mark}
 
@@ -333,8 +322,8 @@ def _computed(schema: Schema, names: Mapping[str, str], table: ir.Table, formula
 def _fields(encoded: str, column: Any, declared: Any, name: str, dataset: Dataset, marked: bool) -> dict[str, Any]:
     """An encoded column, and whether each value can be used."""
     if isinstance(declared, Bands):  # its text is a number, written with the marks of the source
-        column = number_of(column, name, dataset.written)
-    mark = {MARK + encoded: usable(column, declared, name, dataset.written)} if marked else {}
+        column = expressions.number_of(column, name, dataset.written)
+    mark = {MARK + encoded: expressions.usable(column, declared, name, dataset.written)} if marked else {}
     return {encoded: _value(column, declared, name, dataset), **mark}
 
 
@@ -352,7 +341,7 @@ def _encoded(dataset: Dataset, schema: Schema, names: Mapping[str, str], marked:
 
 def _ids(column: Any, name: str) -> dict[str, Any]:
     """A unit's id. Texts that are the digits of a whole number stand apart, as numbers."""
-    own = identifier(column, name)
+    own = expressions.identifier(column, name)
     if not column.type().is_string():
         return {UNIT: own}
     number = column.try_cast("int64")
@@ -372,12 +361,14 @@ def _with_one_id(dataset: Dataset, table: ir.Table, nulls: str) -> ir.Table:
 def _value(column: Any, declared: Any, name: str, dataset: Dataset) -> Any:
     """Grid step, code or label of a value, in the narrowest type that holds the declared ones."""
     if isinstance(declared, Bounds):
-        return grid_step(column, declared, name, dataset.written).cast(_narrowest(declared.reach))
+        return expressions.grid_step(column, declared, name, dataset.written).cast(_narrowest(declared.reach))
     if not isinstance(declared, Categories):
-        return identifier(column, name).cast("string")  # whatever the column's type is, which others decide in a frame
-    code = label_code(column, declared, name)
+        return expressions.identifier(column, name).cast(
+            "string"
+        )  # whatever the column's type is, which others decide in a frame
+    code = expressions.label_code(column, declared, name)
     if "refuse" in (declared.nulls, declared.unknown):
-        code = forbidden_label(column, declared, name).ifelse(_FORBIDDEN, code)
+        code = expressions.forbidden_label(column, declared, name).ifelse(_FORBIDDEN, code)
     return code.cast(_narrowest(declared.cells))
 
 

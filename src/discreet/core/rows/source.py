@@ -16,24 +16,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import InvalidParameter, SourceError, WrongType
-from discreet.core.rows import engines
-from discreet.core.rows.read import (
-    FRAMES,
-    MOST_NUMBERED,
-    Dataset,
-    Dialect,
-    check_csv,
-    converted,
-    file_rows,
-    frame_names,
-    held,
-    numbered,
-    parquet_types,
-    read_names,
-    require_columns,
-    uploaded,
-    viewed,
-)
+from discreet.core.rows import engines, read
 from discreet.core.rows.snapshot import check_types
 from discreet.core.schema import Dates, Schema
 
@@ -61,14 +44,16 @@ class Source:
         How its text is written.
     """
 
-    def __init__(self, source: Any, *, table: str | None, engine: Any, memory: str | None, dialect: Dialect) -> None:
+    def __init__(
+        self, source: Any, *, table: str | None, engine: Any, memory: str | None, dialect: read.Dialect
+    ) -> None:
         self.source, self.table, self.memory, self.dialect = _framed(source), table, memory, dialect
         self._engine = engine
         self._lock = RLock()
         self._frame: Any = None
-        self._opened: dict[Any, Dataset] = {}
+        self._opened: dict[Any, read.Dataset] = {}
         self._kind = engines.kind_of(self.source)
-        self._is_frame = self._kind in FRAMES
+        self._is_frame = self._kind in read.FRAMES
         named = isinstance(self.source, str | os.PathLike) and "://" not in os.fspath(self.source)
         self._file = os.fspath(self.source) if named else None
         """The path of files; None for other sources."""
@@ -88,7 +73,7 @@ class Source:
                 'Name them: columns=["column1", "column2"], for example. Nothing was spent.',
             )  # fmt: skip
         if self._is_frame:
-            return frame_names(self.source)
+            return read.frame_names(self.source)
         if self._file is not None:
             return tuple(column_types(self._file, self.dialect))
         return tuple(self.rows().types())
@@ -96,8 +81,8 @@ class Source:
     def check(self, schema: Schema, columns: Sequence[str]) -> None:
         """Refuse what header, catalogue and engine already tell; no row is looked at, and nothing is spent."""
         self.connection()
-        known = numbered(MOST_NUMBERED) if self._unnamed else self.names()
-        require_columns(self._name, known, (schema.unit.column, *columns))
+        known = read.numbered(read.MOST_NUMBERED) if self._unnamed else self.names()
+        read.require_columns(self._name, known, (schema.unit.column, *columns))
         if self.declares_types:
             check_types(self.rows(), schema)
 
@@ -108,12 +93,12 @@ class Source:
     def check_texts(self) -> None:
         """Refuse a file of text that is malformed or in another encoding, with its line; for the owner of the rows."""
         if self._file is not None and not self.declares_types:
-            engines.guarded(self._name, lambda: check_csv(_files(self._file or ""), self.dialect))
+            engines.guarded(self._name, lambda: read.check_csv(_files(self._file or ""), self.dialect))
 
     def connection(self) -> Any:
         """The engine that the caller chose for frames and files, once it is known to be able; None for the embedded."""
         engines.load_ibis()
-        if self._engine in (None, "duckdb") or isinstance(self.source, Dataset):
+        if self._engine in (None, "duckdb") or isinstance(self.source, read.Dataset):
             return None
         with self._lock:
             if isinstance(self._engine, str):
@@ -128,16 +113,16 @@ class Source:
             self._engine = connection
             return connection
 
-    def rows(self, columns: Sequence[str] | None = None, dates: Collection[str] = ()) -> Dataset:
+    def rows(self, columns: Sequence[str] | None = None, dates: Collection[str] = ()) -> read.Dataset:
         """The rows, opened once. Of a frame only these columns are converted; those of ``dates`` as text."""
         with self._lock:
-            if isinstance(self.source, Dataset):
+            if isinstance(self.source, read.Dataset):
                 return self.source
             if not self._is_frame:
                 columns, dates = None, ()
             key = None if columns is None else tuple(sorted({*columns})), frozenset(dates)
             if key not in self._opened:
-                self._opened[key] = Dataset(*self._read(columns, dates), self.dialect)
+                self._opened[key] = read.Dataset(*self._read(columns, dates), self.dialect)
             return self._opened[key]
 
     def _read(self, columns: Sequence[str] | None, dates: Collection[str]) -> tuple[ir.Table, Any, str]:
@@ -146,9 +131,13 @@ class Source:
         source, table, connect = self.source, self.table, partial(engines.embedded, self.memory)
         if self._is_frame:
             if self._frame is None:
-                self._frame = held(source)  # a reader can be read once only
+                self._frame = read.held(source)  # a reader can be read once only
             connection = chosen or connect()
-            return uploaded(connection, converted(self._frame, columns, dates), self._name), connection, self._name
+            return (
+                read.uploaded(connection, read.converted(self._frame, columns, dates), self._name),
+                connection,
+                self._name,
+            )
         if isinstance(source, ibis.Table):
             _require_declared(source)
             # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
@@ -158,11 +147,11 @@ class Source:
                 raise InvalidParameter(
                     "table", table, "has no meaning for a file", 'For a database write "duckdb://file.db".'
                 )
-            found = file_rows(self._file, _files(self._file), self.dialect, lambda files: chosen or connect(files))
+            found = read.file_rows(self._file, _files(self._file), self.dialect, lambda files: chosen or connect(files))
             return *found, self._file
         if kind == "pyspark.DataFrame":
             connection = engines.connection_of(source.sparkSession)
-            return viewed(connection, source), connection, "Spark frame"
+            return read.viewed(connection, source), connection, "Spark frame"
         connection = connection_at(source) if isinstance(source, str) else engines.connection_of(source)
         if connection is None:
             raise WrongType("source", type(source).__name__, "is not a source that can be read", _FIX)
@@ -201,10 +190,10 @@ def source_of(given: Any, *, engine: Any = None) -> Source:
     if isinstance(source, Source):
         return source
     own = {name: options.pop(name) for name in ("table", "engine", "memory")}
-    return Source(source, **own, dialect=Dialect(**options))
+    return Source(source, **own, dialect=read.Dialect(**options))
 
 
-def open_declared(source: Source, schema: Schema, others: Sequence[str] = ()) -> Dataset:
+def open_declared(source: Source, schema: Schema, others: Sequence[str] = ()) -> read.Dataset:
     """The rows of a source, with the columns that a schema makes use of and ``others``; no other is converted."""
     schema = schema.of_rows
     declared = [name for name in schema.columns if source.may_have(schema.source_columns([name]))]
@@ -225,7 +214,7 @@ def open_source(
     header: bool = True,
     thousands: str | None = None,
     symbols: str = "",
-) -> Dataset:
+) -> read.Dataset:
     """Open a data set where it lies, with all of its columns.
 
     Parameters
@@ -251,9 +240,9 @@ def open_source(
     >>> open_source(pyarrow.table({"age": [30, 40]}))
     Dataset('pyarrow table', engine='duckdb', columns=[age: int64])
     """
-    if isinstance(source, Dataset):
+    if isinstance(source, read.Dataset):
         return source
-    dialect = Dialect(
+    dialect = read.Dialect(
         delimiter=delimiter, decimal=decimal, encoding=encoding, header=header, thousands=thousands, symbols=symbols
     )
     return Source(source, table=table, engine=engine, memory=memory, dialect=dialect).rows()
@@ -272,12 +261,12 @@ def _files(path: str) -> list[str]:
     return files
 
 
-def column_types(path: str, dialect: Dialect) -> Mapping[str, str]:
+def column_types(path: str, dialect: read.Dialect) -> Mapping[str, str]:
     """Names and types of a file's columns, from its header alone; all columns of a CSV file are text."""
     files = _files(path)
     if path.lower().rstrip("/").endswith(".parquet"):
-        return parquet_types(files)
-    return dict.fromkeys(engines.guarded(path, lambda: read_names(files[0], dialect)), "string")
+        return read.parquet_types(files)
+    return dict.fromkeys(engines.guarded(path, lambda: read.read_names(files[0], dialect)), "string")
 
 
 def connection_at(address: str) -> Any:
@@ -303,7 +292,7 @@ def without_password(address: str) -> str:
 # ---- Source header: the names and types of a source's columns, and the tables of a connection; no row is looked at.
 
 
-_DIALECT = tuple(vars(Dialect()))
+_DIALECT = tuple(vars(read.Dialect()))
 _TABLES = "select table_name from information_schema.tables"
 
 
@@ -327,7 +316,7 @@ def source_columns(options: Mapping[str, Any]) -> Mapping[str, str]:
     source = str(options["source"])
     if "://" in source:
         return open_source(source, table=options.get("table"), engine=options.get("engine")).types()
-    return column_types(source, Dialect(**{key: options[key] for key in _DIALECT if key in options}))
+    return column_types(source, read.Dialect(**{key: options[key] for key in _DIALECT if key in options}))
 
 
 def source_tables(address: str) -> list[str]:

@@ -23,6 +23,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP, is_pure
 from discreet.core.numbers import ball, decimal, least, normal_cdf, precisely, up
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import loss_distribution
 from discreet.mechanisms.bounded.curve import (
     FLAT,
     BoundedCurve,
@@ -36,15 +37,6 @@ from discreet.mechanisms.bounded.curve import (
     rise,
     total_variation,
     worst_position,
-)
-from discreet.mechanisms.loss_distribution import (
-    Convolution,
-    CurveProfile,
-    PrivacyLoss,
-    dominates,
-    first_certified,
-    knotted_loss,
-    loss_knots,
 )
 
 # ---- Touching shift: how far the truth may move, in scales, until the worst pair's δ(ε) is the δ allowed
@@ -431,7 +423,9 @@ def _approximate_scale(guarantee: ApproxDP, change: Fraction, width: Fraction | 
     guess = float(change) / float(shift[0])
     with precisely():
         bound = ball(decimal(guarantee.delta))
-        return first_certified(guess, lambda b: bool(_curve(b, change, width).delta(epsilon) <= bound))
+        return loss_distribution.first_certified(
+            guess, lambda b: bool(_curve(b, change, width).delta(epsilon) <= bound)
+        )
 
 
 def _gaussian_scale(guarantee: GaussianDP, change: Fraction, width: Fraction | None) -> float:
@@ -458,7 +452,9 @@ def _gaussian_scale(guarantee: GaussianDP, change: Fraction, width: Fraction | N
     with precisely():
         mu = ball(decimal(guarantee.mu))
         # A margin of 2⁻³⁶ lets the certificate settle with few cells; without one the two curves touch at ε = 0.
-        return first_certified(guess * (1 + 2.0**-36), lambda b: _dominated(mu, _curve(b, change, width)))
+        return loss_distribution.first_certified(
+            guess * (1 + 2.0**-36), lambda b: _dominated(mu, _curve(b, change, width))
+        )
 
 
 def _concentrated_scale(guarantee: ZeroConcentratedDP, change: Fraction, width: Fraction | None) -> float:
@@ -485,7 +481,7 @@ def _concentrated_scale(guarantee: ZeroConcentratedDP, change: Fraction, width: 
 # ---- Bounded profile: the privacy curve of Laplace noise conditioned on a domain, coordinate by coordinate.
 
 
-class BoundedLaplaceProfile(CurveProfile):
+class BoundedLaplaceProfile(loss_distribution.CurveProfile):
     """Bounded Laplace noise; the worst neighbour moves coordinate i by t_i scales in a domain of w_i scales.
 
     Parameters
@@ -542,18 +538,18 @@ class BoundedLaplaceProfile(CurveProfile):
         # The decimal that ε prints as may lie half a unit below its binary value.
         return min(added, self._convolution.upper(math.nextafter(epsilon, 0.0)), self.pure().delta_at(epsilon))
 
-    def losses(self) -> list[tuple[PrivacyLoss, int]]:
+    def losses(self) -> list[tuple[loss_distribution.PrivacyLoss, int]]:
         """The loss of a pair that dominates all pairs of neighbours, for each coordinate."""
         found = []
         for move, count in self._counts.items():
             curve = BoundedCurve(*move)
-            ratios, epsilons = loss_knots(min(float(curve.total), 700.0))
-            found.append((knotted_loss(ratios, curve.bounds(epsilons)), count))
+            ratios, epsilons = loss_distribution.loss_knots(min(float(curve.total), 700.0))
+            found.append((loss_distribution.knotted_loss(ratios, curve.bounds(epsilons)), count))
         return found
 
     @cached_property
-    def _convolution(self) -> Convolution:
-        return Convolution(self.losses())
+    def _convolution(self) -> loss_distribution.Convolution:
+        return loss_distribution.Convolution(self.losses())
 
     def _splits(self) -> list[tuple[Fraction, ...]]:
         """Ways to split ε: evenly, by the coordinates' losses, and as they were calibrated."""
@@ -639,7 +635,7 @@ class BoundedLaplaceProfile(CurveProfile):
 
 
 def _dominated(mu: arb, curve: BoundedCurve) -> bool:
-    return dominates(mu, curve.delta, curve.total)
+    return loss_distribution.dominates(mu, curve.delta, curve.total)
 
 
 def _tightest_mu(curve: BoundedCurve) -> float:
@@ -647,7 +643,7 @@ def _tightest_mu(curve: BoundedCurve) -> float:
     guess = 2 * math.sqrt(2) * float(curve.overlap().erfcinv())
     if not guess <= WEAK_MU:
         return PureDP(up(curve.total)).to(GaussianDP).mu
-    return first_certified(guess * (1 + 2.0**-38), lambda mu: _dominated(ball(decimal(mu)), curve))
+    return loss_distribution.first_certified(guess * (1 + 2.0**-38), lambda mu: _dominated(ball(decimal(mu)), curve))
 
 
 # ---- Bounded loss: the largest privacy loss of bounded Laplace noise when a change may spread over coordinates

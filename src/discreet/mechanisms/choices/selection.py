@@ -19,19 +19,8 @@ from discreet.core import requirements
 from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP, ZeroConcentratedDP
+from discreet.core.noise import sampler
 from discreet.core.noise.choice import choose, exact_events, noisy_argmax
-from discreet.core.noise.sampler import (
-    SYSTEM_ENTROPY,
-    ExponentialFamily,
-    Floats,
-    GaussianFamily,
-    GumbelFamily,
-    LaplaceFamily,
-    Truth,
-    float_truth,
-    generator,
-    plain,
-)
 from discreet.core.numbers import ball, decimal, greatest, precisely, up
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
@@ -140,42 +129,44 @@ class ChoiceLaw(Law):
         return ()
 
     @property
-    def support(self) -> tuple[Floats, Floats]:
+    def support(self) -> tuple[sampler.Floats, sampler.Floats]:
         """First and last position."""
         return 0.0, float(self.probabilities.size - 1)
 
     @property
-    def mean(self) -> Floats:
+    def mean(self) -> sampler.Floats:
         """Expected position."""
         return float(self.probabilities @ np.arange(self.probabilities.size))
 
     @property
-    def variance(self) -> Floats:
+    def variance(self) -> sampler.Floats:
         """Variance of the position."""
         return float(self.probabilities @ np.square(np.arange(self.probabilities.size) - self.mean))
 
     @property
-    def bias(self) -> Floats:
+    def bias(self) -> sampler.Floats:
         """Expected position minus that of the best candidate."""
         return self.mean - self.best
 
-    def pdf(self, x: ArrayLike) -> Floats:
+    def pdf(self, x: ArrayLike) -> sampler.Floats:
         """Probability of each position; 0 for what is none."""
         points = np.asarray(x, dtype=float)
         known = (points == np.floor(points)) & (points >= 0) & (points < self.probabilities.size)
-        return plain(np.where(known, self.probabilities[np.where(known, points, 0).astype(int)], 0.0))
+        return sampler.plain(np.where(known, self.probabilities[np.where(known, points, 0).astype(int)], 0.0))
 
-    def cdf(self, x: ArrayLike) -> Floats:
+    def cdf(self, x: ArrayLike) -> sampler.Floats:
         """Probability of a position of at most ``x``."""
         sums = np.concatenate([[0.0], np.cumsum(self.probabilities)])
-        return plain(sums[np.clip(np.floor(np.asarray(x, dtype=float)) + 1, 0, self.probabilities.size).astype(int)])
+        return sampler.plain(
+            sums[np.clip(np.floor(np.asarray(x, dtype=float)) + 1, 0, self.probabilities.size).astype(int)]
+        )
 
-    def quantile(self, q: ArrayLike) -> Floats:
+    def quantile(self, q: ArrayLike) -> sampler.Floats:
         """Smallest position with that much probability up to it."""
         sums = np.cumsum(self.probabilities)
         # Cumulated probabilities are off by a few floats: q = 1/2 must find the position whose sum is 1/2.
         positions = np.searchsorted(sums, np.asarray(q, dtype=float) * (1 - 2.0**-50))
-        return plain(np.minimum(positions, sums.size - 1).astype(float))
+        return sampler.plain(np.minimum(positions, sums.size - 1).astype(float))
 
     def sample(self, size: Size = None, *, rng: Rng = None) -> Any:
         """Positions, as integers."""
@@ -183,25 +174,25 @@ class ChoiceLaw(Law):
         if rng is None:
             draws = np.array([self._draw() for _ in range(count)])
         else:
-            draws = generator(rng).choice(self.probabilities.size, size=count, p=self.probabilities)
+            draws = sampler.generator(rng).choice(self.probabilities.size, size=count, p=self.probabilities)
         return int(draws[0]) if size is None else draws.reshape(size)
 
 
-def exact_scores(truth: Truth) -> list[Fraction]:
+def exact_scores(truth: sampler.Truth) -> list[Fraction]:
     """Scores as exact fractions; refuses what is not a non-empty row of finite numbers."""
-    floats = float_truth(truth)
+    floats = sampler.float_truth(truth)
     if floats.ndim != 1 or floats.size == 0:
         raise InvalidParameter("scores", floats.shape, "must be one score per candidate", "Pass a non-empty row.")
     values = truth.tolist() if isinstance(truth, np.ndarray) else list(truth)  # type: ignore[arg-type]
     return [Fraction(value) for value in values]
 
 
-def whole_gaps(truth: Truth) -> Array | None:
+def whole_gaps(truth: sampler.Truth) -> Array | None:
     """The gaps of whole-number scores behind the best, as exact floats; None for other kinds of scores.
 
     Arrays take the same time whatever is in them, which sums of fractions do not.
     """
-    floats = float_truth(truth)
+    floats = sampler.float_truth(truth)
     whole = np.asarray(truth).dtype.kind in "iu" and floats.ndim == 1 and floats.size > 0
     if not whole or np.abs(floats).max() >= 2.0**52:
         return None
@@ -229,11 +220,11 @@ class Selection(Mechanism):
     monotone: bool
 
     @abstractmethod
-    def probabilities(self, scores: Truth) -> Array:
+    def probabilities(self, scores: sampler.Truth) -> Array:
         """Probability of each candidate, in closed form or by quadrature."""
 
     @abstractmethod
-    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
+    def choose(self, scores: sampler.Truth, *, rng: Rng = None) -> int:
         """One choice; exact where no generator is given."""
 
     @abstractmethod
@@ -266,12 +257,12 @@ class Selection(Mechanism):
             return cls._from_strength(strength, monotone)
         return cls._from_strength(_strongest(cls, guarantee, sensitivity, monotone, spread), monotone)
 
-    def law(self, truth: Truth) -> ChoiceLaw:
+    def law(self, truth: sampler.Truth) -> ChoiceLaw:
         """The exact distribution of the chosen position."""
-        scores = float_truth(truth)
+        scores = sampler.float_truth(truth)
         return ChoiceLaw(self.probabilities(truth), int(np.argmax(scores)), lambda: self.choose(truth))
 
-    def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
+    def draw(self, truth: sampler.Truth, *, rng: Rng = None) -> sampler.Floats:
         """The chosen position."""
         return self.choose(truth, rng=rng)
 
@@ -279,11 +270,11 @@ class Selection(Mechanism):
         """Refuse what is not a row of scores."""
         exact_scores(exact.value)
 
-    def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
+    def noise_interval(self, value: sampler.Floats, level: float) -> tuple[sampler.Floats, sampler.Floats]:
         """A choice says nothing about the scores: the interval is the whole line."""
         return -np.inf, np.inf
 
-    def error(self, level: float = 0.95) -> Floats:
+    def error(self, level: float = 0.95) -> sampler.Floats:
         """The loss that the chosen score, of two candidates, stays within with probability ``level``."""
         return self.score_loss(2, level)
 
@@ -381,17 +372,17 @@ class ExponentialMechanism(WeighedSelection):
         """Bounded range."""
         return RangeProfile(self.span(sensitivity))
 
-    def probabilities(self, scores: Truth) -> NDArray[np.float64]:
+    def probabilities(self, scores: sampler.Truth) -> NDArray[np.float64]:
         """Softmax."""
-        values = float_truth(scores)
+        values = sampler.float_truth(scores)
         weights = np.exp(self.factor * (values - values.max()))
         return np.asarray(weights / weights.sum())
 
-    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
+    def choose(self, scores: sampler.Truth, *, rng: Rng = None) -> int:
         """One choice."""
         if rng is not None:
             weights = self.probabilities(scores)
-            return int(generator(rng).choice(weights.size, p=weights))
+            return int(sampler.generator(rng).choice(weights.size, p=weights))
         behind = whole_gaps(scores)
         if behind is not None:
             return int(choose(behind, Fraction(self.factor)))
@@ -413,7 +404,7 @@ def _choose_whole(gaps: list[int], factor: Fraction) -> int:
     if shift == 0:
         return int(choose([float(gap) for gap in gaps], factor))
     # P ∝ exp(factor·gap) is the argmax of factor·gap plus standard Gumbel noise.
-    return noisy_argmax([factor * gap for gap in gaps], GumbelFamily, 1.0)
+    return noisy_argmax([factor * gap for gap in gaps], sampler.GumbelFamily, 1.0)
 
 
 # ---- Permute-and-flip: never worse than the exponential mechanism in expected score, at the same ε.
@@ -484,16 +475,16 @@ class PermuteAndFlip(WeighedSelection):
         """The privacy curve that ε-DP implies."""
         return ImpliedProfile(PureDP(up(self.span(sensitivity))))
 
-    def probabilities(self, scores: Truth) -> NDArray[np.float64]:
+    def probabilities(self, scores: sampler.Truth) -> NDArray[np.float64]:
         """Exact distribution of the choice."""
-        values = float_truth(scores)
+        values = sampler.float_truth(scores)
         return flip_probabilities(np.exp(self.factor * (values - values.max())))
 
-    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
+    def choose(self, scores: sampler.Truth, *, rng: Rng = None) -> int:
         """One choice: every coin is flipped and every place looked at, so that the time does not tell who won."""
-        values = float_truth(scores)
+        values = sampler.float_truth(scores)
         if rng is not None:
-            source = generator(rng)
+            source = sampler.generator(rng)
             heads = source.random(values.size) < np.exp(self.factor * (values - values.max()))
             places = source.permutation(values.size).astype(np.uint64)
         else:
@@ -518,7 +509,7 @@ class PermuteAndFlip(WeighedSelection):
 def _places(count: int) -> NDArray[np.uint64]:
     """Places in a uniformly random order, as secure words; equal words are drawn again."""
     while True:
-        words = SYSTEM_ENTROPY.words(count)
+        words = sampler.SYSTEM_ENTROPY.words(count)
         if np.unique(words).size == count and words.max() < _NOWHERE:
             return words
 
@@ -526,7 +517,11 @@ def _places(count: int) -> NDArray[np.uint64]:
 # ---- Report noisy max: add independent noise to every score and publish only which is largest.
 
 
-_FAMILIES: dict[str, Any] = {"laplace": LaplaceFamily, "exponential": ExponentialFamily, "gaussian": GaussianFamily}
+_FAMILIES: dict[str, Any] = {
+    "laplace": sampler.LaplaceFamily,
+    "exponential": sampler.ExponentialFamily,
+    "gaussian": sampler.GaussianFamily,
+}
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _REACH = {"laplace": 40.0, "gaussian": 9.0}
 
@@ -618,9 +613,9 @@ class ReportNoisyMax(Selection):
         own: type[Guarantee] = GaussianDP if self.noise == "gaussian" else PureDP
         return super().guarantee(sensitivity, kind or own, delta=delta)
 
-    def probabilities(self, scores: Truth) -> Array:
+    def probabilities(self, scores: sampler.Truth) -> Array:
         """P(i is largest) = ∫ f(x − s_i)·Π_{j≠i} F(x − s_j) dx, by Gauss–Legendre between the kinks."""
-        values = float_truth(scores)
+        values = sampler.float_truth(scores)
         gaps = (values - values.max()) / self.scale
         if self.noise == "exponential":
             return flip_probabilities(np.exp(gaps))
@@ -635,12 +630,12 @@ class ReportNoisyMax(Selection):
         result = densities @ weights
         return np.asarray(result / result.sum())
 
-    def choose(self, scores: Truth, *, rng: Rng = None) -> int:
+    def choose(self, scores: sampler.Truth, *, rng: Rng = None) -> int:
         """One choice."""
         if rng is None:
             exact, family = exact_scores(scores), _FAMILIES[self.noise]
             return noisy_argmax(exact, family, self.scale, behind=whole_gaps(scores))
-        values, source = float_truth(scores), generator(rng)
+        values, source = sampler.float_truth(scores), sampler.generator(rng)
         draw = {"laplace": source.laplace, "gaussian": source.normal}
         if self.noise == "exponential":
             return int(np.argmax(values + source.exponential(self.scale, values.size)))
