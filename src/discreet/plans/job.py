@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import hmac
 import json
@@ -582,7 +583,7 @@ class Job:
                 cost_of(charges),
                 ledger.remaining(),
                 None if refusal is None else str(refusal),
-                _warnings(self.file, ledger),
+                (*_missing(self.file.open_options()), *_warnings(self.file, ledger)),
                 self._rehearsed() if rehearse else (),
                 _transforms(self.file.schema),
                 cost_in_all(self.file),
@@ -835,6 +836,15 @@ class _Made:
 def _warnings(file: PlanFile, ledger: Ledger) -> tuple[str, ...]:
     """Warnings before and after a run: other ledgers of the same data, and clocks that were wrong."""
     return (*other_ledgers(file), *filter(None, [ledger.clock_warning()]))
+
+
+def _missing(options: Mapping[str, Any]) -> Iterator[str]:
+    """Files that the plan reads and that are not there yet, those of related tables included."""
+    place = str(options["source"])
+    if "://" not in place and not os.path.exists(place) and not glob.glob(place):
+        yield f"there is no file {Path(place).name}. The plan needs none, `discreet run` does."
+    for related in options.get("related", {}).values():
+        yield from _missing(related)
 
 
 def _transforms(schema: Schema) -> tuple[str, ...]:

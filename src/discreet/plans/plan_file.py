@@ -33,6 +33,7 @@ from discreet.plans.declarations import narrowed, read_column, read_feature, rea
 from discreet.plans.planner import Scenario
 from discreet.questions import Question, asked, form
 from discreet.questions.dropped_rows import DroppedRowsQuestion
+from discreet.questions.facade import meant
 from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.profile.released_first import BOUNDS, LIMIT, first_request, released_first
 from discreet.questions.question import KINDS
@@ -148,12 +149,13 @@ def _plain_name(place: str) -> str:
 # ---- Period: the month, quarter or year that a release is about; the same plan is a new release in each of them
 
 
-_PATTERNS: dict[str, Callable[[date], str]] = {
-    "{date}": lambda day: day.isoformat(),
-    "{month}": lambda day: f"{day:%Y-%m}",
-    "{quarter}": lambda day: f"{day:%Y}-Q{(day.month + 2) // 3}",
-    "{year}": lambda day: f"{day:%Y}",
+_PATTERNS: dict[str, tuple[Callable[[date], str], str]] = {
+    "{date}": (lambda day: day.isoformat(), r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"),
+    "{month}": (lambda day: f"{day:%Y-%m}", r"\d{4}-(0[1-9]|1[0-2])"),
+    "{quarter}": (lambda day: f"{day:%Y}-Q{(day.month + 2) // 3}", r"\d{4}-Q[1-4]"),
+    "{year}": (lambda day: f"{day:%Y}", r"\d{4}"),
 }
+"""The name of the period that a day is in, and what such names look like."""
 _NAME = re.compile(r"[\w.+-]{1,40}")
 
 
@@ -171,7 +173,7 @@ def period_of(pattern: str, today: date | None = None) -> str:
     ('2026-Q4', 'spring-2026')
     """
     if pattern in _PATTERNS:
-        return _PATTERNS[pattern](today or datetime.now(UTC).date())
+        return _PATTERNS[pattern][0](today or datetime.now(UTC).date())
     if not _NAME.fullmatch(pattern):
         raise InvalidParameter(
             "period", pattern, "must be a short name without spaces", f'Write period = "2026-11", or {list(_PATTERNS)}.'
@@ -482,8 +484,7 @@ class _Reader:
         terms, output = self._terms(), self._texts("output", ("directory",))
         self.variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
         here, source = self.path.parent, self._source()
-        wanted = period or self.data.get("period")
-        self.period = None if wanted is None else self._period(wanted)
+        self.period = self._period(period)
         return PlanFile(
             path=self.path,
             text=self.text,
@@ -505,9 +506,19 @@ class _Reader:
             scenario=self._scenario(schema) if "scenario" in self.data else None,
         )
 
-    def _period(self, wanted: Any) -> str:
-        if not isinstance(wanted, str):
-            raise self.error("period", f'period = {wanted!r} must be text. Write period = "2026-11", or "{{month}}".')
+    def _period(self, given: str | None) -> str | None:
+        """The period to release: the one that is given in place of the plan's own, or that one."""
+        own = self.data.get("period")
+        if own is not None and not isinstance(own, str):
+            raise self.error("period", f'period = {own!r} must be text. Write period = "2026-11", or "{{month}}".')
+        if given is not None and own is None:
+            raise self.error("", f'--period {given} needs a plan with a period. Write period = "{{month}}" in it.')
+        if given is not None and own in _PATTERNS and not re.fullmatch(_PATTERNS[own][1], given):
+            fix = f"Give one such as {period_of(own)}."
+            raise self.error("period", f"--period {given} is no {own[1:-1]}, and the plan asks for one. {fix}")
+        wanted = given or own
+        if wanted is None:
+            return None
         try:
             return period_of(wanted)
         except DiscreetError as failure:
@@ -684,7 +695,7 @@ class _Reader:
             where = f"release.{position}"
             ask, questions = entry.get("ask"), asked()
             if not isinstance(ask, str) or ask not in questions:
-                raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {spelling(ask, questions)}")
+                raise self.error(f"{where}.ask", f"ask = {ask!r} is not a question. {meant(ask)}")
             allowed, forms = questions[ask].settings(), {**_OF_ALL, **questions[ask].forms}
             self._known(where, entry, (*_COMMON, *allowed))
             for key, required in allowed.items():

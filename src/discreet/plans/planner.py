@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.schema import Bounds, Categories, Feature, Schema
 from discreet.mechanisms.omission.step import Omission
-from discreet.questions import MeasuredQuestion, Question, asked
+from discreet.questions import MeasuredQuestion, Question
 from discreet.questions.facade import Questions
 from discreet.results.display import Facts, Result, number
 from discreet.results.frames import Reading, by_measure
@@ -51,9 +51,6 @@ class Planner(Questions):
     def __call__(self, question: Question[Any]) -> Any:
         """The plan of a question: its error and cost."""
         return self.ask(question)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"there is no question {name!r}. {spelling(name, [*asked()])}")
 
 
 def grouped(question: Question[Any], by: Sequence[str]) -> Any:

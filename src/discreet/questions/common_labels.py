@@ -173,6 +173,7 @@ class GroupsQuestion(Question[ReleasedGroups]):
     rehearsed: ClassVar[bool] = False
     needs_delta: ClassVar[bool] = True
     ask: ClassVar[str] = "common_labels"
+    also: ClassVar[tuple[str, ...]] = ("top", "value_counts")
     heading: ClassVar[str] = "Common labels of {subject}"
     meaning: ClassVar[str] = "Labels that are common enough to be shown; those that are missing may be rare."
     forms: ClassVar[form.Forms] = {"column": form.COLUMN, "method": form.METHOD}

@@ -112,6 +112,7 @@ class CountQuestion(MeasuredQuestion[Release]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "How many rows are there, in all or in each group?"
     ask: ClassVar[str] = "count"
+    also: ClassVar[tuple[str, ...]] = ("number_of_rows", "n")
     heading: ClassVar[str] = "Number of {noun}"
     meaning: ClassVar[str] = "How many rows there are."
     forms: ClassVar[form.Forms] = {"by": form.COLUMNS}

@@ -865,6 +865,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovariancesRelease]):
     topic: ClassVar[str] = "Relations"
     answers: ClassVar[str] = "Which numbers move together? With means and correlations."
     ask: ClassVar[str] = "covariance_matrix"
+    also: ClassVar[tuple[str, ...]] = ("correlation", "covariance", "cov", "corr")
     heading: ClassVar[str] = "How {columns} vary together"
     meaning: ClassVar[str] = "How columns vary together."
     forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "expected_rows": form.WHOLE}

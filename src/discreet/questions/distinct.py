@@ -91,6 +91,7 @@ class DistinctQuestion(MeasuredQuestion[Release]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "How many different labels does a column hold?"
     ask: ClassVar[str] = "distinct"
+    also: ClassVar[tuple[str, ...]] = ("unique", "nunique")
     heading: ClassVar[str] = "Different values of {subject}"
     meaning: ClassVar[str] = "How many different values of {subject} there are."
     forms: ClassVar[form.Forms] = {"column": form.COLUMN, "by": form.COLUMNS}

@@ -239,6 +239,7 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
     topic: ClassVar[str] = "Is the data usable?"
     answers: ClassVar[str] = "How many rows do limits and missing values leave out?"
     ask: ClassVar[str] = "dropped_rows"
+    also: ClassVar[tuple[str, ...]] = ("left_out",)
     heading: ClassVar[str] = "Rows left out"
     meaning: ClassVar[str] = "How many rows and units the limits and missing values left out."
     leads: ClassVar[bool] = True

@@ -127,7 +127,26 @@ class Questions:
     compare_arms = Asked(lambda: questions.ArmsQuestion)
     clusters = Asked(lambda: questions.ClustersQuestion)
 
+    if not TYPE_CHECKING:  # to a type checker, what is not listed is not there
+
+        def __getattr__(self, name: str) -> Any:
+            found = repr(name) if name.startswith("_") else f"there is no question {name!r}. {meant(name)}"
+            raise AttributeError(found, name=name, obj=self)
+
 
 def asked() -> dict[str, Any]:
     """The questions by the names under which sessions and plan files ask them."""
     return {name: one.question for name, one in vars(Questions).items() if isinstance(one, Asked)}
+
+
+def meant(name: Any) -> str:
+    """A fix for a question that is not there: what it is called here, or the nearest name.
+
+    Examples
+    --------
+    >>> meant("average"), meant("cuont")
+    ("Here it is 'mean'.", "Did you mean 'count'?")
+    """
+    known = asked()
+    here = next((ask for ask, one in known.items() if str(name).lower() in one.also), None)
+    return f"Here it is {here!r}." if here else spelling(name, known)

@@ -139,6 +139,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "What is the average, in all or in each group?"
     ask: ClassVar[str] = "mean"
+    also: ClassVar[tuple[str, ...]] = ("average", "avg")
     heading: ClassVar[str] = "Mean {subject}"
     meaning: ClassVar[str] = "The mean of {subject}."
     forms: ClassVar[form.Forms] = {

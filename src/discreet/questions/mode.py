@@ -149,6 +149,7 @@ class ModeQuestion(MeasuredQuestion[ModeRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "Which label is the most frequent one? Publishes the label and no count."
     ask: ClassVar[str] = "mode"
+    also: ClassVar[tuple[str, ...]] = ("most_frequent",)
     heading: ClassVar[str] = "Most frequent {subject}"
     meaning: ClassVar[str] = "The most frequent label of {subject}."
     forms: ClassVar[form.Forms] = {"column": form.COLUMN}

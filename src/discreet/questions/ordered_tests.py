@@ -105,6 +105,7 @@ class RankTestQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do groups differ in the ranks of a number? For skewed numbers and outliers."
     ask: ClassVar[str] = "rank_test"
+    also: ClassVar[tuple[str, ...]] = ("mann_whitney", "kruskal_wallis")
     heading: ClassVar[str] = "Do ranks of {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
     forms: ClassVar[form.Forms] = {
@@ -192,6 +193,7 @@ class KolmogorovSmirnovQuestion(RankTestQuestion):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Is a number distributed alike in all groups, in whatever way it might differ?"
     ask: ClassVar[str] = "kolmogorov_smirnov"
+    also: ClassVar[tuple[str, ...]] = ("ks_test",)
     heading: ClassVar[str] = "Is {subject} distributed alike by {by}?"
     meaning: ClassVar[str] = "Whether {subject} is distributed alike in all groups."
 
@@ -228,6 +230,7 @@ class RankCorrelationQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do two numbers rise and fall together, by their ranks?"
     ask: ClassVar[str] = "rank_correlation"
+    also: ClassVar[tuple[str, ...]] = ("spearman", "kendall")
     heading: ClassVar[str] = "Do {columns} go together?"
     meaning: ClassVar[str] = "Whether the ranks of the two columns go together."
     forms: ClassVar[form.Forms] = {

@@ -115,6 +115,7 @@ class ProportionQuestion(MeasuredQuestion[ProportionReading]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "What proportion of rows has one label: yes, employed, north?"
     ask: ClassVar[str] = "proportion"
+    also: ClassVar[tuple[str, ...]] = ("share", "percentage", "rate")
     heading: ClassVar[str] = "Share of {noun} with {subject}"
     meaning: ClassVar[str] = "The share of rows with {subject}."
     forms: ClassVar[form.Forms] = {

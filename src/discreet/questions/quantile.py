@@ -505,6 +505,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "Which values have a quarter, a half, nine tenths of the rows below them?"
     ask: ClassVar[str] = "quantile"
+    also: ClassVar[tuple[str, ...]] = ("percentile", "quantiles", "percentiles")
     heading: ClassVar[str] = "Quantiles of {subject}"
     meaning: ClassVar[str] = "The value of {subject} below which this share of rows lies."
     forms: ClassVar[form.Forms] = {

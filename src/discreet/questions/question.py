@@ -185,6 +185,8 @@ class Question(ABC, Generic[A]):
     ----------
     ask
         What the question is called by a session and in a plan file.
+    also
+        What else people call it: whoever asks by such a name is told the right one.
     heading, meaning
         What was asked and what the answer says, for readers; ``{subject}`` stands for the column that it is about,
         ``{noun}`` for what is counted, ``{columns}`` and ``{by}`` for the columns that take part and that divide.
@@ -210,6 +212,7 @@ class Question(ABC, Generic[A]):
     """
 
     ask: ClassVar[str]
+    also: ClassVar[tuple[str, ...]] = ()
     heading: ClassVar[str] = ""
     meaning: ClassVar[str]
     topic: ClassVar[str] = "More"

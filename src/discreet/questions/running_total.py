@@ -240,6 +240,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     rehearsed: ClassVar[bool] = False
     needs_delta: ClassVar[bool] = True
     ask: ClassVar[str] = "running_total"
+    also: ClassVar[tuple[str, ...]] = ("cumulative_sum",)
     heading: ClassVar[str] = "Number of {noun} by period"
     meaning: ClassVar[str] = "How many rows there are up to each period, and how many each period added."
     part: ClassVar[str] = "period"

@@ -241,6 +241,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do two numbers of a row differ one way, such as after and before?"
     ask: ClassVar[str] = "signed_rank"
+    also: ClassVar[tuple[str, ...]] = ("wilcoxon", "paired_test")
     heading: ClassVar[str] = "Does {subject} tend to be above or below zero?"
     meaning: ClassVar[str] = "Whether {subject} tends to be above or below zero."
     tests: ClassVar[bool] = True

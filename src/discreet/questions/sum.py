@@ -239,6 +239,7 @@ class SumQuestion(MeasuredQuestion[Release]):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "What is the total, in all or in each group?"
     ask: ClassVar[str] = "sum"
+    also: ClassVar[tuple[str, ...]] = ("total",)
     heading: ClassVar[str] = "Total {subject}"
     meaning: ClassVar[str] = "The total of {subject}."
     forms: ClassVar[form.Forms] = {"column": form.COLUMN, "by": form.COLUMNS}

@@ -156,6 +156,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "How widely do values spread, squared?"
     ask: ClassVar[str] = "variance"
+    also: ClassVar[tuple[str, ...]] = ("var",)
     heading: ClassVar[str] = "Variance of {subject}"
     meaning: ClassVar[str] = "How far values of {subject} spread around their mean."
     of: ClassVar[Of] = "variance"
@@ -256,6 +257,7 @@ class StandardDeviationQuestion(VarianceQuestion):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "How widely do values spread, in the unit of the column?"
     ask: ClassVar[str] = "std"
+    also: ClassVar[tuple[str, ...]] = ("standard_deviation", "sd", "stdev")
     heading: ClassVar[str] = "Standard deviation of {subject}"
     of: ClassVar[Of] = "standard deviation"
 

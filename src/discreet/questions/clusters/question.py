@@ -34,6 +34,7 @@ class ClustersQuestion(Question[DPLloyd | KMedian]):
     answers: ClassVar[str] = "Where do rows gather? Publishes the centres."
     rehearsed: ClassVar[bool] = False
     ask: ClassVar[str] = "clusters"
+    also: ClassVar[tuple[str, ...]] = ("kmeans", "k_means", "clustering")
     heading: ClassVar[str] = "Centres of {columns}"
     meaning: ClassVar[str] = "Centres around which rows lie."
     forms: ClassVar[form.Forms] = {

@@ -511,6 +511,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
 
     answers: ClassVar[str] = "Do two groups differ in their average? For A/B tests."
     ask: ClassVar[str] = "compare_means"
+    also: ClassVar[tuple[str, ...]] = ("t_test", "ttest", "ab_test")
     heading: ClassVar[str] = "Does mean {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
     forms: ClassVar[form.Forms] = {**OutcomesOfArms.forms, "partition_by": form.COLUMN}

@@ -442,6 +442,7 @@ class ProfileQuestion(Question[ProfileRelease]):
 
     rehearsed: ClassVar[bool] = False
     ask: ClassVar[str] = "profile"
+    also: ClassVar[tuple[str, ...]] = ("describe", "summary")
     heading: ClassVar[str] = "What the columns hold"
     meaning: ClassVar[str] = "What each column holds: kind, bounds, quartiles, missing and distinct values."
     part: ClassVar[str] = "column"

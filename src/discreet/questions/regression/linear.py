@@ -146,6 +146,7 @@ class RegressionQuestion(CoefficientsQuestion):
     topic: ClassVar[str] = "Relations"
     answers: ClassVar[str] = "How does one number change with others, all else equal?"
     ask: ClassVar[str] = "regression"
+    also: ClassVar[tuple[str, ...]] = ("ols", "linear_regression", "anova")
     heading: ClassVar[str] = "What goes along with {subject}?"
     meaning: ClassVar[str] = "How {subject} goes with other columns, by least squares."
     forms: ClassVar[form.Forms] = {**CoefficientsQuestion.forms, "models": form.MODELS}

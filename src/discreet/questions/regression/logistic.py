@@ -129,6 +129,7 @@ class LogisticQuestion(CoefficientsQuestion):
     topic: ClassVar[str] = "Relations"
     answers: ClassVar[str] = "How do the odds of one of two labels change with other columns?"
     ask: ClassVar[str] = "logistic_regression"
+    also: ClassVar[tuple[str, ...]] = ("logit",)
     heading: ClassVar[str] = "What goes along with {subject}?"
     meaning: ClassVar[str] = "How the odds of {subject} go with other columns, by logistic regression."
 

@@ -770,6 +770,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "Several tables with their margins, in one release in which everything adds up."
     ask: ClassVar[str] = "tables"
+    also: ClassVar[tuple[str, ...]] = ("margins",)
     heading: ClassVar[str] = "Number of {noun} in tables that add up"
     meaning: ClassVar[str] = "How many rows fall into each cell of several tables, which add up."
     part: ClassVar[str] = "cell"

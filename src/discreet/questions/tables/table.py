@@ -610,6 +610,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "How many rows have each combination of labels?"
     ask: ClassVar[str] = "table"
+    also: ClassVar[tuple[str, ...]] = ("crosstab", "contingency_table", "group_by")
     heading: ClassVar[str] = "Number of {noun} by {columns}"
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"

@@ -233,6 +233,7 @@ class HomogeneityQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Are labels distributed alike in all groups?"
     ask: ClassVar[str] = "homogeneity"
+    also: ClassVar[tuple[str, ...]] = ("chi_square", "chi2")
     heading: ClassVar[str] = "Does {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the groups are alike."
     forms: ClassVar[form.Forms] = {
