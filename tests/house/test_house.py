@@ -214,23 +214,23 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_119,
-    "classes": 525,
+    "code lines": 52_800,
+    "classes": 519,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_891,
-    "imports, per mille of the code": 82,
+    "core: code lines": 5_860,
+    "imports, per mille of the code": 79,
     "own classes in the longest MRO of a release": 5,
-    "facade: code lines": 92,
+    "facade: code lines": 100,
     "code lines for each comment": 26,
     "mean: files": 29,
     "mean: lines": 1_075,
     "mean: calls from room to room": 67,
     "regression: files": 35,
-    "regression: lines": 1_392,
+    "regression: lines": 1_396,
     "regression: calls from room to room": 176,
     "run: files": 61,
-    "run: lines": 4_110,
+    "run: lines": 4_120,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
