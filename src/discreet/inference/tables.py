@@ -340,12 +340,13 @@ def goodness_of_fit(
             return pearson_goodness(cells, shares)
         return shrunken_goodness(cells, shares, n, table.variance)
 
-    rng = chosen.generator()
-    null_values = _simulated(
-        lambda size: observe(_again(table, name, shares, size, rng)), chosen.n_resamples, table.cells.size
-    )
-    observed, df = float(observe(_seen(table, name))), table.cells.size - 1
-    return _simulated_result("goodness of fit", name, observed, null_values, chosen, df, [table])
+    rng, p = chosen.generator(), table.cells.size
+
+    def draw(size: int) -> Array:
+        return observe(_again(table, name, shares, size, rng))
+
+    observed = float(observe(_seen(table, name)))
+    return _simulated("goodness of fit", name, observed, draw, chosen, p - 1, p, [table.size])
 
 
 def homogeneity(
@@ -403,10 +404,9 @@ def homogeneity(
     def draw(size: int) -> Array:
         return observe([_again(table, name, shares, size, rng) for table in tables])
 
-    observed = observe([_seen(table, name) for table in tables])
-    null_values = _simulated(draw, chosen.n_resamples, p * r)
-    df = (p - 1) * (r - 1)
-    return _simulated_result("homogeneity", name, float(observed), null_values, chosen, df, tables)
+    observed = float(observe([_seen(table, name) for table in tables]))
+    known = [table.size for table in tables]
+    return _simulated("homogeneity", name, observed, draw, chosen, (p - 1) * (r - 1), p * r, known)
 
 
 def independence(
@@ -431,11 +431,7 @@ def independence(
     >>> independence(release(exact, Gaussian(2.0), rng=1), null=MonteCarlo(rng=1)).pvalue < 0.01
     True
     """
-    table = independent_table(release)
-    if len(table.shape) != 2 or min(table.shape) < 2:
-        raise InvalidParameter(
-            "release", f"shape {table.shape}", "must have two axes of at least two cells", "Release such a table."
-        )
+    table = _two_way(release)
     chosen, name = _method(null, statistic, [table])
     rows, columns = table.shape
     if isinstance(chosen, Asymptotic):
@@ -456,9 +452,8 @@ def independence(
     def draw(size: int) -> Array:
         return observe(_again(table, name, shares, size, rng))
 
-    null_values = _simulated(draw, chosen.n_resamples, rows * columns)
     df = (rows - 1) * (columns - 1)
-    return _simulated_result("independence", name, float(observe(base)), null_values, chosen, df, [table])
+    return _simulated("independence", name, float(observe(base)), draw, chosen, df, rows * columns, [table.size])
 
 
 def _tables(releases: Any) -> list[MeasuredTable]:
@@ -525,24 +520,20 @@ def _clean_shares(values: Array) -> Array:
     return np.full(values.size, 1 / values.size) if total <= 0 else np.asarray(kept / total)
 
 
-def _simulated(draw: Callable[[int], Array], count: int, cells: int) -> Array:
-    """Simulated statistics, in chunks that fit in memory."""
-    chunk = max(_CHUNK // cells, 1)
-    parts = [draw(min(chunk, count - done)) for done in range(0, count, chunk)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _simulated_result(
+def _simulated(
     test: str,
-    name: str,
+    method: str,
     observed: float,
-    null_values: Array,
-    chosen: MonteCarlo,
+    draw: Callable[[int], Array],
+    null: MonteCarlo,
     df: int,
-    tables: Sequence[MeasuredTable],
+    cells: int,
+    sizes: Sequence[float],
 ) -> ChiSquareResult:
-    sizes = tuple(table.size for table in tables)
-    return ChiSquareResult(test, name, observed, chosen.pvalue(observed, null_values), df, null_values, sizes)
+    """Compare an observed departure with so many drawn ones, in chunks that fit in memory."""
+    count, chunk = null.n_resamples, max(_CHUNK // cells, 1)
+    drawn = np.concatenate([draw(min(chunk, count - done)) for done in range(0, count, chunk)])
+    return ChiSquareResult(test, method, observed, null.pvalue(observed, drawn), df, drawn, tuple(sizes))
 
 
 def _asymptotic(test: str, statistic: float, df: int, tables: Sequence[MeasuredTable]) -> ChiSquareResult:
@@ -749,7 +740,6 @@ def independence_form(table: MeasuredTable) -> tuple[float, int]:
 
 Departure = Callable[[Array, float | None, float], Array]
 """From tables, the public number of rows and the noise variance of a cell to how far they lie from the null."""
-_SIMULATED_CELLS = 4_000_000
 
 
 def simulated_test(
@@ -786,19 +776,13 @@ def simulated_test(
         How many tables to simulate, and from which seed.
     """
     rng = null.generator()
-    statistic = float(departure(observed, public, noise_variance))
-    found = []
-    for size in _chunks(null.n_resamples, expected.size):
+
+    def draw(size: int) -> Array:
         tables = rng.multinomial(rows, expected.ravel(), size=size).reshape(size, *expected.shape)
-        found.append(np.asarray(departure(tables + noise(size, rng), public, noise_variance)))
-    simulated = np.concatenate(found)
-    pvalue = null.pvalue(statistic, simulated)
-    return ChiSquareResult(test, method, statistic, pvalue, df, simulated, (float(rows),))
+        return np.asarray(departure(tables + noise(size, rng), public, noise_variance))
 
-
-def _chunks(resamples: int, cells: int) -> list[int]:
-    most = max(_SIMULATED_CELLS // cells, 1)
-    return [min(most, resamples - start) for start in range(0, resamples, most)]
+    statistic = float(departure(observed, public, noise_variance))
+    return _simulated(test, method, statistic, draw, null, df, expected.size, [float(rows)])
 
 
 def positive_probability(name: str, value: Any) -> float:
