@@ -85,6 +85,19 @@ def test_a_rare_group_under_much_noise_keeps_the_level():
     assert rejected / repeats <= 0.06
 
 
+@pytest.mark.parametrize("guarantee", [d.PureDP(0.1), d.GaussianDP(0.1)])
+def test_a_rare_group_keeps_the_level_among_many_tables(guarantee):
+    """The same of one table of many, which rejected 7.5 % of them."""
+    found = enumerate(releases(np.random.default_rng(7), [HEAPED] * 2, (97, 3), guarantee, 2000))
+    tested = [one.rank_test("x", "arm", null=MonteCarlo(n_resamples=199, rng=seed)) for seed, one in found]
+    assert np.mean([one.pvalue <= 0.05 for one in tested]) <= 0.06
+
+
+def test_a_second_null_does_not_change_the_number_of_rows():
+    release = next(releases(np.random.default_rng(7), [HEAPED] * 2, (97, 3), d.PureDP(0.1), 1))
+    assert release.rank_test("x", "arm", null=MonteCarlo(rng=1)).n == (max(round(release.total), 1),)
+
+
 def test_a_shift_is_found_by_ranks_before_it_is_by_a_table():
     rng, repeats = np.random.default_rng(4), 60
     even = np.full(8, 1 / 8)

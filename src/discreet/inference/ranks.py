@@ -148,36 +148,45 @@ def _tested(
 ) -> ChiSquareResult:
     table = independent_table(release)
     cells = table.cells.reshape(table.shape)
-    margins = [table.shares(np.maximum(cells.sum(axis=axis), 0.0) / table.size) for axis in (1, 0)]
+    groups, labels = (table.shares(np.maximum(cells.sum(axis=axis), 0.0) / table.size) for axis in (1, 0))
 
     def noise(size: int, rng: np.random.Generator) -> Array:
         drawn = np.asarray(table.noise.sample((size, *table.shape), rng=rng), dtype=float)
         # Where the number of rows is public, the measurement was moved onto it.
         return drawn if table.n is None else drawn - drawn.mean(axis=(1, 2), keepdims=True)
 
+    unsure = math.sqrt(table.variance * cells.size) if table.n is None else 0.0
+    return simulated_test(
+        test,
+        method,
+        cells,
+        ordered_nulls(groups, labels, table.rows, unsure),
+        df,
+        departure,
+        public=table.n,
+        noise_variance=table.variance,
+        noise=noise,
+        null=null,
+    )
+
+
+def ordered_nulls(groups: Array, labels: Array, rows: int, unsure: float) -> list[tuple[Array, int]]:
+    """Cell probabilities and numbers of rows under which groups do not differ, for `simulated_test`.
+
+    Parameters
+    ----------
+    groups, labels
+        Shares of the groups and of the ordered labels, as measured.
+    rows, unsure
+        The number of rows, as measured, and the standard deviation of its noise.
+    """
+    nulls = [(np.asarray(np.outer(groups, labels)), rows)]
     # Noise that hides the number of rows makes small groups seem larger, and simulated departures too small: the
     # p-value is then the larger one of two nulls, the second with more rows, all in one group.
-    nulls = [(margins[0], table.rows)]
-    unsure = math.sqrt(table.variance * cells.size) if table.n is None else 0.0
-    if 3 * unsure > table.rows / 2:
-        nulls.append((np.eye(margins[0].size)[np.argmax(margins[0])], table.rows + round(2 * unsure)))
-    found = [
-        simulated_test(
-            test,
-            method,
-            cells,
-            np.asarray(np.outer(groups, margins[1])),
-            df,
-            departure,
-            rows=rows,
-            public=table.n,
-            noise_variance=table.variance,
-            noise=noise,
-            null=null,
-        )
-        for groups, rows in nulls
-    ]
-    return max(found, key=lambda one: one.pvalue)
+    if 3 * unsure > rows / 2:
+        one = np.eye(groups.size)[np.argmax(groups)]
+        nulls.append((np.asarray(np.outer(one, labels)), rows + round(2 * unsure)))
+    return nulls
 
 
 def superiority_error(rows: float, groups: int, labels: int, noise_variance: float) -> float:

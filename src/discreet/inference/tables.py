@@ -746,43 +746,48 @@ def simulated_test(
     test: str,
     method: str,
     observed: Array,
-    expected: Array,
+    nulls: Sequence[tuple[Array, int]],
     df: int,
     departure: Departure,
     *,
-    rows: int,
     public: int | None,
     noise_variance: float,
     noise: Callable[[int, np.random.Generator], Array],
     null: MonteCarlo,
 ) -> ChiSquareResult:
-    """Compare the departure of an observed table with those of simulated ones.
+    """Compare the departure of an observed table with those of simulated ones; of several nulls, the likeliest counts.
 
     Parameters
     ----------
     test, method
         What is tested, and by which statistic.
-    observed, expected
-        The measured table, and the cell probabilities under the null.
+    observed
+        The measured table.
+    nulls
+        Cell probabilities under the null and the number of rows to simulate, as measured first.
     df
         Degrees of freedom of the hypothesis.
     departure
         The statistic.
-    rows, public
-        Rows to simulate, and their number where it is public.
+    public
+        The number of rows where it is public.
     noise_variance, noise
         Of a cell; and the noise of whole tables, so many at a time.
     null
         How many tables to simulate, and from which seed.
     """
-    rng = null.generator()
-
-    def draw(size: int) -> Array:
-        tables = rng.multinomial(rows, expected.ravel(), size=size).reshape(size, *expected.shape)
-        return np.asarray(departure(tables + noise(size, rng), public, noise_variance))
-
     statistic = float(departure(observed, public, noise_variance))
-    return _simulated(test, method, statistic, draw, null, df, expected.size, [float(rows)])
+
+    def under(expected: Array, rows: int) -> ChiSquareResult:
+        rng = null.generator()
+
+        def draw(size: int) -> Array:
+            tables = rng.multinomial(rows, expected.ravel(), size=size).reshape(size, *expected.shape)
+            return np.asarray(departure(tables + noise(size, rng), public, noise_variance))
+
+        return _simulated(test, method, statistic, draw, null, df, expected.size, [float(nulls[0][1])])
+
+    return max((under(*one) for one in nulls), key=lambda found: found.pvalue)
 
 
 def positive_probability(name: str, value: Any) -> float:

@@ -27,7 +27,7 @@ from discreet.core.protection import Neighbours, Protection
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.noise import MonteCarlo
-from discreet.inference.ranks import difference_of_ranks, distance_of_distributions
+from discreet.inference.ranks import difference_of_ranks, distance_of_distributions, ordered_nulls
 from discreet.inference.tables import (
     ChiSquareResult,
     Departure,
@@ -57,7 +57,7 @@ from discreet.questions.tables.measured import (
     fieller,
     maximum_entropy,
     nearest_table,
-    unrelated,
+    possible_margins,
     whole_pairs,
     whole_table,
 )
@@ -599,7 +599,8 @@ class MarginsRelease(Release):
         """Test whether two columns are independent, from their released table."""
         table = self._table((one, other))
         df = (table.shape[0] - 1) * (table.shape[1] - 1)
-        return self._tested("independence", "shrunken", (one, other), unrelated(table), df, shrunken_independence, null)
+        nulls = [(np.asarray(np.outer(*possible_margins(table))), self._rows)]
+        return self._tested("independence", "shrunken", (one, other), nulls, df, shrunken_independence, null)
 
     def goodness_of_fit(
         self, column: str, probabilities: Sequence[float], *, null: MonteCarlo | None = None
@@ -610,7 +611,8 @@ class MarginsRelease(Release):
         def departure(cells: Array, n: float | None, noise: float) -> Array:
             return shrunken_goodness(cells, expected, n, noise)
 
-        return self._tested("goodness of fit", "shrunken", (column,), expected, expected.size - 1, departure, null)
+        nulls = [(expected, self._rows)]
+        return self._tested("goodness of fit", "shrunken", (column,), nulls, expected.size - 1, departure, null)
 
     def rank_test(self, column: str, by: str, *, null: MonteCarlo | None = None) -> ChiSquareResult:
         """Test whether groups differ in an ordered column: Mann and Whitney for two, Kruskal and Wallis for more.
@@ -627,7 +629,14 @@ class MarginsRelease(Release):
         self, test: str, method: str, column: str, by: str, departure: Departure, null: MonteCarlo | None
     ) -> ChiSquareResult:
         table = self._table((by, column))
-        return self._tested(test, method, (by, column), unrelated(table), table.shape[0] - 1, departure, null)
+        unsure = self.noise.standard_error(()) if self.margins.total is None else 0.0
+        nulls = ordered_nulls(*possible_margins(table), self._rows, unsure)
+        return self._tested(test, method, (by, column), nulls, table.shape[0] - 1, departure, null)
+
+    @property
+    def _rows(self) -> int:
+        """The number of rows to simulate."""
+        return max(round(self.total), 1)
 
     def _table(self, columns: Sequence[str]) -> Array:
         """The measured table with the columns in this order."""
@@ -649,7 +658,7 @@ class MarginsRelease(Release):
         test: str,
         method: str,
         columns: Sequence[str],
-        expected: Array,
+        nulls: Sequence[tuple[Array, int]],
         df: int,
         departure: Departure,
         null: MonteCarlo | None,
@@ -659,10 +668,9 @@ class MarginsRelease(Release):
             test,
             method,
             self._table(columns),
-            expected,
+            nulls,
             df,
             departure,
-            rows=max(round(self.total), 1),
             public=self.margins.total,
             noise_variance=self.noise.standard_error(axes) ** 2,
             noise=lambda size, rng: np.transpose(

@@ -293,9 +293,10 @@ def fieller(above: Array, below: Array, variances: tuple[float, float, float], z
     return np.where(known, (middle - root) / safe, -np.inf), np.where(known, (middle + root) / safe, np.inf)
 
 
-def unrelated(table: Array) -> Array:
-    """Cell probabilities where rows and columns are independent, from the margins of a noisy table."""
-    return np.asarray(np.outer(*(_possible_shares(table.sum(axis=axis)) for axis in (1, 0))))
+def possible_margins(table: Array) -> tuple[Array, Array]:
+    """Shares of the rows and of the columns of a noisy table; where both are independent, cells have their product."""
+    rows, columns = (_possible_shares(table.sum(axis=axis)) for axis in (1, 0))
+    return rows, columns
 
 
 def _possible_shares(counts: Array) -> Array:
