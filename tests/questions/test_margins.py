@@ -839,6 +839,16 @@ def test_synthetic_rows_have_valid_intervals():
     assert all(70 <= hit <= 80 for hit in hits.values()), hits  # seeded; 76 expected, standard deviation 1.9
 
 
+def test_synthetic_rows_where_noise_hides_all_rows_are_uniform():
+    """The nearest table without negative cells is empty: its shares were not numbers."""
+    assert maximum_entropy(np.zeros((2, 2)), [(0, 1)]).tolist() == [[0.25, 0.25], [0.25, 0.25]]
+    margins = Margins(columns={"x": [0, 1], "y": [0, 1]}, tables=[["x", "y"]])
+    exact = margins.exact(np.zeros((2, 2), dtype=np.int64))
+    mechanism = MarginsGaussian.calibrate(d.GaussianDP(0.01), exact.sensitivity, workload=margins.workload())
+    for seed in range(20):
+        assert len(d.release(exact, mechanism, rng=seed).synthetic_rows(3, rng=seed)) == 3
+
+
 def test_synthetic_rows_are_rows():
     release = noisy(tables=[["a", "b"], ["c"]])
     drawn = release.synthetic_rows(3, rows=500, rng=1)

@@ -210,9 +210,11 @@ def maximum_entropy(table: Array, margins: Sequence[Axes], possible: NDArray[np.
     Iterative proportional fitting from the uniform distribution (Deming and Stephan 1940): each step scales the table
     to one of its margins, and the limit is the log-linear model with these margins.
     """
-    wanted = table / max(float(table.sum()), 1e-300)
     fitted = np.ones(table.shape) if possible is None else possible.astype(float)
     fitted = fitted / fitted.sum()
+    if not table.any():  # noise has hidden every row: nothing is known of any cell
+        return np.asarray(fitted)
+    wanted = table / float(table.sum())
     largest = [axes for axes in margins if not any(set(axes) < set(other) for other in margins)]
     for _ in range(_ROWS_ROUNDS):
         off = 0.0
