@@ -56,6 +56,7 @@ from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, Bounded
 from discreet.mechanisms.omission.step import PoissonSample
 from discreet.papers.comparisons import Sample, checked_noise_aware, zero_inflated
 from discreet.papers.study import Progress, Row, Study, run
+from discreet.questions.bounded import Variance
 from discreet.questions.comparison.methods import Spending
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
 from discreet.questions.mean import MeanQuestion
@@ -64,7 +65,7 @@ from discreet.questions.proportion import Proportion
 from discreet.questions.quantile import Quantiles, stacked
 from discreet.questions.question import Measurement
 from discreet.questions.tables.table import ContingencyTable
-from discreet.questions.variance import Variance, VarianceQuestion
+from discreet.questions.variance import VarianceQuestion
 from discreet.results.release import release
 from populations import POPULATIONS, Population
 

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from discreet.core.protection import Neighbours
+from discreet.questions.bounded import Covariance, Mean, PooledCovariance, PooledVariance, SampleMoment, Variance
 from discreet.questions.count import Count
-from discreet.questions.covariance import Covariance, PooledCovariance, PooledVariance
 from discreet.questions.covariance_matrix import CovarianceMatrix
-from discreet.questions.mean import Mean
 from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.sum import NoisyAverage, Sum
-from discreet.questions.variance import Variance
 from discreet.testing.mechanisms import check_statistic, worst_change
 
 REPLACE, ADD = Neighbours.REPLACE_ONE, Neighbours.ADD_REMOVE
@@ -201,22 +199,22 @@ def test_pooled_covariance_where_records_change_cell(n: int, cells: int) -> None
 # ---- the conformance check itself ------------------------------------------------------------------------------
 
 
-class _TooSmall(Mean):
+class _TooSmall(SampleMoment):
     """A mutant that declares half of its sensitivity."""
 
     name = "too_small"
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Any:
-        return Mean.sensitivity(self, n=2 * (n or 0), neighbours=neighbours)
+        return SampleMoment.sensitivity(self, n=2 * (n or 0), neighbours=neighbours)
 
 
-class _TooLarge(Mean):
+class _TooLarge(SampleMoment):
     """A mutant that declares twice its sensitivity."""
 
     name = "too_large"
 
     def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Any:
-        return Mean.sensitivity(self, n=(n or 0) // 2, neighbours=neighbours)
+        return SampleMoment.sensitivity(self, n=(n or 0) // 2, neighbours=neighbours)
 
 
 def test_the_check_passes_right_statistics_and_fails_wrong_ones() -> None:
@@ -226,9 +224,9 @@ def test_the_check_passes_right_statistics_and_fails_wrong_ones() -> None:
         Covariance(bounds=((0, 1), (0, 1))), [(0, 0), (0, 1), (1, 0), (1, 1)], n=4, neighbours=ADD, data=np.array
     ) == pytest.approx(1)
     with pytest.raises(AssertionError, match="more than the declared"):
-        check_statistic(_TooSmall(bounds=(0, 1)), universe, n=4, neighbours=REPLACE)
+        check_statistic(_TooSmall(of="mean", bounds=(0, 1)), universe, n=4, neighbours=REPLACE)
     with pytest.raises(AssertionError, match="reaches only"):
-        check_statistic(_TooLarge(bounds=(0, 1)), universe, n=4, neighbours=REPLACE)
+        check_statistic(_TooLarge(of="mean", bounds=(0, 1)), universe, n=4, neighbours=REPLACE)
 
 
 def test_a_record_that_changes_its_cell_moves_a_pooled_variance_further():

@@ -37,18 +37,18 @@ def test_a_statistic_that_declares_too_little_is_rejected() -> None:
         from typing import ClassVar
         from discreet import Neighbours
         from discreet.core.sensitivity import Sensitivity
-        from discreet.questions import Mean
+        from discreet.questions.bounded import Mean, SampleMoment
         from discreet.testing import NotConformant, check_statistic
 
         @dataclass(frozen=True, kw_only=True)
-        class Careless(Mean):
+        class Careless(SampleMoment):
             name: ClassVar[str] = "careless_mean"
             def sensitivity(self, *, n=None, neighbours):
                 return Sensitivity(l1=1 / n / 2)
 
         ask = {"n": 4, "neighbours": Neighbours.REPLACE_ONE}
         check_statistic(Mean(bounds=(0, 1)), [0.0, 1.0], **ask)
-        expect(NotConformant, lambda: check_statistic(Careless(bounds=(0, 1)), [0.0, 1.0], **ask))
+        expect(NotConformant, lambda: check_statistic(Careless(of="mean", bounds=(0, 1)), [0.0, 1.0], **ask))
     """)
     assert "more than the declared" in found
 

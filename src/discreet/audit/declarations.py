@@ -479,7 +479,8 @@ def _domains() -> Iterator[Compared]:
 def _pairs() -> Iterator[Compared]:
     for first, second in (((0.0, 1.0), (0.0, 1.0)), ((-1.0, 3.0), (2.0, 4.0))):
         corners = list(itertools.product(first, second))
-        for kind, n in itertools.product((q.Covariance, q.CovarianceMatrix), (3, 4)):
+        kinds: tuple[Any, ...] = (q.Covariance, q.CovarianceMatrix)
+        for kind, n in itertools.product(kinds, (3, 4)):
             yield from _checked(kind(bounds=(first, second)), corners, n, np.array)
 
 

@@ -14,7 +14,7 @@ import discreet as d
 import discreet.inference as i
 import discreet.mechanisms as m
 import discreet.questions as q
-from discreet.audit.release_pipelines import statistics
+from discreet.audit.release_pipelines import public_name, statistics
 from discreet.audit.report import Audit
 from discreet.audit.session_pipelines import RECORDS, ROWS, every_question, table_of
 from discreet.core.errors import DiscreetError, ReleaseFailed
@@ -104,7 +104,7 @@ def _statistics() -> dict[str, Call]:
     ]
     calls: dict[str, Call] = {}
     for statistic, records, prepare in (*statistics(d.Neighbours.REPLACE_ONE), *chosen):
-        name, data = type(statistic).__name__, {"data": prepare(records), "neighbours": d.Neighbours.REPLACE_ONE}
+        name, data = public_name(statistic), {"data": prepare(records), "neighbours": d.Neighbours.REPLACE_ONE}
         if name in q.__all__:
             calls |= {name: (type(statistic), _own(statistic, False)), f"{name}.exact": (statistic.exact, data)}
     return calls

@@ -88,11 +88,18 @@ def _pipeline(
         return release(exact, protect(exact), ledger=ledger, name="r")
 
     degrees = f" of degrees {statistic.degrees}" if hasattr(statistic, "degrees") else ""
-    name = f"{type(statistic).__name__}{degrees} by {mechanism}, {neighbours.value.replace('_', '/')}"
-    covers = ("release", "Exact", type(statistic).__name__, mechanism.split(",")[0])
-    loose = isinstance(statistic, q.Mode | q.Quantiles | q.PooledCovariance | q.MeansAndCovariances)
+    kind = public_name(statistic)
+    name = f"{kind}{degrees} by {mechanism}, {neighbours.value.replace('_', '/')}"
+    covers = ("release", "Exact", kind, mechanism.split(",")[0])
+    loose = kind in ("Mode", "Quantiles", "PooledCovariance", "PooledVariance", "MeansAndCovariances")
     world = row_world(records, most=3, neighbours=neighbours)
     return Pipeline(name, run, world, spent, covers, tight=tight and not loose, repeats=True)
+
+
+def public_name(statistic: Any) -> str:
+    """The name that a statistic is made by: of a class with several kinds, the name of its kind."""
+    made = type(statistic).__name__
+    return statistic.name.title().replace("_", "") if "kinds" in vars(type(statistic)) else made
 
 
 def _same(rows: Any) -> Any:

@@ -109,7 +109,7 @@ class Registry(Generic[Named]):
     def __init__(self, kind: str, *packages: str) -> None:
         self.kind, self.packages = kind, packages
         self._known: dict[str, type[Named]] = {}
-        self._earlier: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._settings: dict[str, tuple[str, Mapping[str, Any]]] = {}
 
     def add(self, cls: type[Named]) -> None:
         """Remember a class under its own ``name``; one without a name of its own is a base for others.
@@ -122,12 +122,15 @@ class Registry(Generic[Named]):
             return
         # The library's own names are taken before anybody else's, in whatever order modules are imported.
         own = cls.__module__.startswith("discreet.")
-        known = self._known.get(name) if own else self.classes().get(name)
-        if known is not None and _full_name(known) != _full_name(cls):
-            fix = f"Give {_full_name(cls)} another name."
-            raise InvalidParameter("name", name, f"already names the {self.kind} {_full_name(known)}", fix)
-        self._known[name] = cls
-        self._earlier |= {old: (name, settings) for old, settings in cls.__dict__.get("earlier", {}).items()}
+        taken = self._known if own else self.classes()
+        # A class with several kinds is stored under the name of each, with the settings that make it that kind.
+        for one, settings in cls.__dict__.get("kinds", {name: {}}).items():
+            if one in taken and _full_name(taken[one]) != _full_name(cls):
+                fix = f"Give {_full_name(cls)} another name."
+                raise InvalidParameter("name", one, f"already names the {self.kind} {_full_name(taken[one])}", fix)
+            self._known[one] = cls
+            self._settings[one] = (one, settings)
+        self._settings |= {old: (name, settings) for old, settings in cls.__dict__.get("earlier", {}).items()}
 
     def classes(self) -> dict[str, type[Named]]:
         """All of them by name."""
@@ -142,7 +145,7 @@ class Registry(Generic[Named]):
         name = str(parameters.pop("name", None))
         if name not in self._known:
             self.classes()
-        name, settings = self._earlier.get(name, (name, {}))  # stored releases keep the name that they were given
+        name, settings = self._settings.get(name, (name, {}))  # stored releases keep the name that they were given
         found = self._known.get(name)
         if found is None:
             raise InvalidParameter(self.kind, name, f"must be one of {sorted(self._known)}", "Check the file.")

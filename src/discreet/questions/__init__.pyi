@@ -1,3 +1,9 @@
+from .bounded import Covariance as Covariance
+from .bounded import Mean as Mean
+from .bounded import PooledCovariance as PooledCovariance
+from .bounded import PooledVariance as PooledVariance
+from .bounded import StandardDeviation as StandardDeviation
+from .bounded import Variance as Variance
 from .clusters.question import ClustersQuestion as ClustersQuestion
 from .common_labels import GroupsQuestion as GroupsQuestion
 from .comparison.compare import compare_means as compare_means
@@ -7,9 +13,6 @@ from .comparison.question import ComparisonQuestion as ComparisonQuestion
 from .comparison.question import plan_comparison as plan_comparison
 from .count import Count as Count
 from .count import CountQuestion as CountQuestion
-from .covariance import Covariance as Covariance
-from .covariance import PooledCovariance as PooledCovariance
-from .covariance import PooledVariance as PooledVariance
 from .covariance_matrix import CorrelationMatrix as CorrelationMatrix
 from .covariance_matrix import CovarianceMatrix as CovarianceMatrix
 from .covariance_matrix import CovarianceMatrixQuestion as CovarianceMatrixQuestion
@@ -18,7 +21,6 @@ from .distinct import DistinctQuestion as DistinctQuestion
 from .dropped_rows import DroppedRowsQuestion as DroppedRowsQuestion
 from .facade import asked as asked
 from .histogram import HistogramQuestion as HistogramQuestion
-from .mean import Mean as Mean
 from .mean import MeanQuestion as MeanQuestion
 from .mode import Mode as Mode
 from .mode import ModeQuestion as ModeQuestion
@@ -52,9 +54,7 @@ from .tables.tests import GoodnessOfFitQuestion as GoodnessOfFitQuestion
 from .tables.tests import HomogeneityQuestion as HomogeneityQuestion
 from .tables.tests import IndependenceQuestion as IndependenceQuestion
 from .usable_values import UsableValuesQuestion as UsableValuesQuestion
-from .variance import StandardDeviation as StandardDeviation
 from .variance import StandardDeviationQuestion as StandardDeviationQuestion
-from .variance import Variance as Variance
 from .variance import VarianceQuestion as VarianceQuestion
 
 __all__: list[str]

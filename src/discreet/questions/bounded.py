@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
@@ -15,10 +15,21 @@ import numpy as np
 from discreet import inference
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError, InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.numbers import Grid, decimal
+from discreet.core.numbers import Grid, Indices, decimal, not_below, product_total, total
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.inference.moments import NoiseAware, ReleaseLaw, SamplingModel, debiased
+from discreet.inference.moments import (
+    BetaMean,
+    GammaVariance,
+    NoiseAware,
+    NormalCovariance,
+    ReleaseLaw,
+    SamplingModel,
+    debiased,
+    largest_fourth,
+)
+from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.questions.question import Forecast, Measurement
 from discreet.results.display import Facts, Interval, number
@@ -58,10 +69,6 @@ class BoundedStatistic(Statistic):
         given = getattr(self, "n", None)
         if given is not None:
             object.__setattr__(self, "n", requirements.positive_integer("n", given, at_least=self.least_rows))
-
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return Release
 
     @property
     def least_rows(self) -> int:
@@ -119,19 +126,16 @@ class PublicSizeStatistic(BoundedStatistic):
     """
 
     n: int | None
-    rooted: ClassVar[bool] = False
     concluded_from_measured: ClassVar[bool] = False
     """Whether conclusions are drawn from the noisy measurement, and not from the value that is shown for it."""
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
+    def release_type(self) -> type[Release]:
         return PublicSizeRelease
 
-    @cached_property
-    def _grids(self) -> tuple[Grid, ...]:
-        """The grid of each of several columns."""
-        mine = cast(Any, self)
-        return tuple(Grid(bounds=pair, step=mine.grid) for pair in mine.bounds)
+    @property
+    def rooted(self) -> bool:
+        """True where the root of what is protected is read."""
+        return False
 
     @property
     def independent_rows(self) -> int | None:
@@ -172,7 +176,7 @@ class PublicSizeStatistic(BoundedStatistic):
                 "n",
                 None,
                 "the number of rows is private under add/remove, and this statistic divides by it",
-                f"Declare it public with {type(self).__name__}(…, n=…), use Neighbours.REPLACE_ONE, "
+                f"Declare it public with {self.name.title().replace('_', '')}(…, n=…), use Neighbours.REPLACE_ONE, "
                 "or release NoisyAverage, which protects the number of rows too.",
             )
         if self.n is not None and rows != self.n:
@@ -227,6 +231,390 @@ def clipped(data: Iterable[Any], bounds: tuple[float, float]) -> list[Fraction]:
     """The rows exactly, moved into public bounds, which mean the decimals they print as. Private."""
     low, high = (decimal(end) for end in bounds)
     return [min(max(Fraction(requirements.finite("data", x)), low), high) for x in data]
+
+
+# ---- Sample moments: means, variances and covariances of a public number of rows
+
+
+LEAST_SHARE = 1e-6
+"""The least variance that a mean is taken to have, as a share of the largest."""
+
+
+def largest_squares(n: int) -> Fraction:
+    """The largest Σ(x − x̄)² of n numbers in [0, 1]: ⌊n/2⌋·⌈n/2⌉/n, half of them at each end."""
+    return Fraction((n // 2) * ((n + 1) // 2), n) if n > 0 else Fraction(0)
+
+
+def products_around(rows: int, first: int, second: int, product: int) -> Fraction:
+    """Σ(x − x̄)(y − ȳ) of so many rows, from Σx, Σy and Σxy."""
+    return Fraction(rows * product - first * second, rows) if rows else Fraction(0)
+
+
+def cross_products(first: Indices, second: Indices) -> Fraction:
+    """Σ(x − x̄)(y − ȳ) of two columns of offsets, in products of their steps."""
+    return products_around(first.size, total(first), total(second), product_total(first, second))
+
+
+def same_length(columns: list[Indices]) -> int:
+    """The common number of rows."""
+    sizes = {column.size for column in columns}
+    if len(sizes) != 1:
+        raise InvalidParameter("data", sorted(sizes), "columns must have equally many rows", "Align the columns.")
+    return sizes.pop()
+
+
+def columns_of(data: Any, count: int) -> list[Any]:
+    """Some columns, or the columns of an array with so many."""
+    if isinstance(data, tuple | list) and len(data) == count and all(np.ndim(one) == 1 for one in data):
+        return list(data)
+    array = np.asarray(data)
+    if array.ndim != 2 or array.shape[1] != count:
+        rule = f"must be n × {count} or {count} columns"
+        raise WrongType("data", f"shape {array.shape}", rule, "Pass one column for each pair of bounds.")
+    return list(array.T)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleMoment(PublicSizeStatistic):
+    """A mean, a variance (divisor n − 1) or a covariance of columns clipped to public bounds, alone or within cells.
+
+    Within J public cells it is Σⱼ Σᵢ (xᵢⱼ − x̄ⱼ)(yᵢⱼ − ȳⱼ)/(n − J); a variance is the covariance of a column and itself.
+    A standard deviation moves by as much as (c₁ − c₀)/√n (in a column of equal values one row moves to the other end),
+    far more than a variance does in its own units. So the *variance* is protected, and the release takes the root
+    (liu2019 section 2.2): ``release(…).standard_deviation``, with its interval.
+
+    Guarantee
+    ---------
+    With W the width of the bounds, or the product of two, under replace-one and, with n declared public, under
+    add/remove:
+
+    - a mean changes by at most W/n (liu2019 D), a variance by W²/n (E), a covariance by W₁W₂/n (F);
+    - a pooled variance by W²/(n − J) times 1 − 1/n_max where sizes of cells are public, or under add/remove the larger
+      of that and (n − J)/(n − J + 1)·(1 − 1/(n_max + 1)); else times 1 − 1/n, or under add/remove the larger of that
+      and M(n − 1)/(n − 1 − J), M(m) = ⌊m/2⌋⌈m/2⌉/m, which counts only where J is near n (G);
+    - a pooled covariance by W₁W₂/(n − J) times
+
+      - replace-one inside a cell: 1 − 1/n_max, or 1 − 1/n where sizes are not public;
+      - replace-one where a record may change its cell: 2 − 1/⌈(n+1)/2⌉ − 1/⌊(n+1)/2⌋, because what it takes from
+        one cell and what it brings to another add up;
+      - add/remove: maxⱼ 1 − 1/nⱼ + Σᵢ≠ⱼ M(nᵢ)/(n − 1 − J), and the same for the neighbour with n + 1 rows; where sizes
+        are not public, the largest of 1 − 1/m + (n − m)/(4(n − 1 − J)) over whole m (H.1).
+
+    Parameters
+    ----------
+    of
+        Which moment; `Mean`, `Variance`, `StandardDeviation`, `Covariance`, `PooledVariance` and `PooledCovariance`
+        are short for it.
+    bounds
+        Public bounds (c₀, c₁) of a row, or of both columns; values outside are clipped.
+    cells
+        Every public cell label, of pooled moments. Cells with fewer than two rows contribute nothing.
+    sizes
+        The cell sizes, each at least 2, where they are public and records keep their cell.
+    moving
+        Whether a replaced record may also change its cell; True is the safe answer.
+    grid
+        Resolution of the columns, a power of two.
+    n
+        The public number of rows; needed under add/remove, taken from the data under replace-one.
+
+    Notes
+    -----
+    ``data`` is a column, an n × 2 array or a pair of columns; within cells (x, labels) or (x, y, labels).
+
+    Examples
+    --------
+    >>> Mean(bounds=(0, 1)).sensitivity(n=50, neighbours=Neighbours.REPLACE_ONE).l1
+    0.02
+    >>> Mean(bounds=(0, 1)).value([0.25, 0.5, 9.0]), Variance(bounds=(0, 1)).value([0, 1, 1])
+    (Fraction(7, 12), Fraction(1, 3))
+    >>> pair = Covariance(bounds=((0, 1), (0, 2)))
+    >>> pair.sensitivity(n=10, neighbours=Neighbours.REPLACE_ONE).l1, pair.value(([0, 1, 1], [2, 0, 0]))
+    (0.2, Fraction(-2, 3))
+    >>> pooled = PooledVariance(bounds=(0, 1), cells=("a", "b"), sizes=(3, 5), moving=False)
+    >>> round(pooled.sensitivity(neighbours=Neighbours.REPLACE_ONE).l1, 6)  # 0.8/6
+    0.133333
+    """
+
+    name: ClassVar[str] = "sample_moment"
+    kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        of: {"of": of}
+        for of in ("mean", "variance", "standard_deviation", "covariance", "pooled_variance", "pooled_covariance")
+    }
+    of: str
+    bounds: Any
+    cells: tuple[Any, ...] = ()
+    sizes: tuple[int, ...] | None = None
+    moving: bool = True
+    grid: float | None = None
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        of = requirements.one_of("of", self.of, [*self.kinds])
+        if type(self) is SampleMoment:  # which is stored under what it is of; somebody else's goes by a name of its own
+            object.__setattr__(self, "name", of)
+        paired = bounds_of_columns("bounds", self.bounds, 2) if self.paired else whole_bounds("bounds", self.bounds)
+        object.__setattr__(self, "bounds", paired)
+        if self.pooled:
+            self._check_cells()
+        elif self.cells or self.sizes is not None:
+            raise InvalidParameter("cells", self.cells, f"are those of a pooled {self.title}", "Leave cells out.")
+        super().__post_init__()
+        self._grids  # noqa: B018  (refuses a bad grid at construction)
+
+    def _check_cells(self) -> None:
+        cells = requirements.listed("cells", self.cells, 'cells=("a", "b")')
+        if not all(isinstance(cell, Hashable) and cell == cell for cell in cells):
+            raise InvalidParameter("cells", cells, "must be plain labels", "List every public cell once.")
+        if len(cells) == 0 or len(set(cells)) != len(cells):
+            raise InvalidParameter("cells", cells, "must be distinct labels", "List every public cell once.")
+        object.__setattr__(self, "cells", cells)
+        if self.sizes is not None:
+            self._check_sizes(tuple(self.sizes))
+
+    def _check_sizes(self, sizes: tuple[Any, ...]) -> None:
+        if len(sizes) != len(self.cells):
+            raise InvalidParameter("sizes", sizes, "must be one size a cell", "Give as many sizes as cells.")
+        if self.moving:
+            raise InvalidParameter(
+                "sizes", sizes, "are not public where a record may change its cell", "Pass moving=False, or no sizes."
+            )
+        checked = tuple(requirements.positive_integer("sizes", size, at_least=2) for size in sizes)
+        object.__setattr__(self, "sizes", checked)
+        if self.n is None:
+            object.__setattr__(self, "n", sum(checked))
+        self._require_sum(self.n)
+
+    def _require_sum(self, n: int | None) -> None:
+        if self.sizes is not None and n != sum(self.sizes):
+            raise InvalidParameter("n", n, f"is not the sum {sum(self.sizes)} of the sizes", "Leave n out.")
+
+    def parameters(self) -> dict[str, Any]:
+        untold = {"of"} if self.name == self.of else set()
+        untold |= set() if self.pooled else {"cells", "sizes", "moving"}
+        return {name: value for name, value in super().parameters().items() if name not in untold}
+
+    @property
+    def paired(self) -> bool:
+        """True of two columns."""
+        return self.of.endswith("covariance")
+
+    @property
+    def pooled(self) -> bool:
+        """True within cells."""
+        return self.of.startswith("pooled")
+
+    @property
+    def rooted(self) -> bool:
+        return self.of == "standard_deviation"
+
+    @cached_property
+    def _grids(self) -> tuple[Grid, ...]:
+        return tuple(Grid(bounds=pair, step=self.grid) for pair in (self.bounds if self.paired else [self.bounds]))
+
+    @property
+    def _lost(self) -> int:
+        """Degrees of freedom that means take: J, one without cells, none of a mean itself."""
+        return 0 if self.of == "mean" else max(len(self.cells), 1)
+
+    @property
+    def independent_rows(self) -> int | None:
+        """As many rows as have the same degrees of freedom without cells."""
+        return None if self.n is None else self.n - max(len(self.cells), 1) + 1
+
+    @property
+    def least_rows(self) -> int:
+        """One more row than the means take, so that the divisor is positive."""
+        return self._lost + 1
+
+    def sampling_model(self, released: PublicSizeRelease, **known: Any) -> SamplingModel:
+        """Beta distribution of a mean in bounds, gamma of a sample variance, normal of a sample covariance.
+
+        Parameters
+        ----------
+        variance
+            Of a mean: the population's variance, if public, or a private release of it, whose upper end at 98 % is
+            used. Without it the largest possible variance (μ − c₀)(c₁ − μ) is assumed, which is valid for every
+            population in the bounds and wide for most.
+        kurtosis
+            Of a variance: the population's μ₄/σ⁴, where it is known; by default the worst that the bounds allow.
+        variances
+            Of a covariance: the two population variances, public or as private releases, whose upper ends at 99 % are
+            used. Without them the largest possible fourth moments are assumed.
+        """
+        model = _beta_mean if self.of == "mean" else _normal_covariance if self.paired else _gamma_variance
+        return model(self.bounds, released, **known)
+
+    def domain(self, n: int | None = None) -> Domain:
+        if self.of == "mean":
+            return cast(Domain, self.bounds)
+        rows = self.require_n(n)
+        largest = largest_squares(rows) if self.of == "covariance" else Fraction(rows, 4)
+        if self.sizes is not None:
+            largest = sum((largest_squares(size) for size in self.sizes), Fraction(0))
+        end = not_below(self._unit() * largest / (rows - self._lost))
+        return (-end if self.paired else 0.0), end
+
+    def _unit(self, widths: Sequence[Fraction] | None = None) -> Fraction:
+        """The width of a mean, the product of two widths of a covariance, the square of one of a variance."""
+        own = [grid.width for grid in self._grids] if widths is None else widths
+        return own[0] if self.of == "mean" else own[0] * own[-1]
+
+    def sensitivity(
+        self, *, n: int | None = None, neighbours: Neighbours, widths: Sequence[Fraction] | None = None
+    ) -> Sensitivity:
+        """The largest change between neighbours; ``widths`` are those of bounds that mean the decimals they print."""
+        rows = self.require_n_between(n, neighbours)
+        self._require_sum(rows)
+        factor = Fraction(1, rows)
+        if self.pooled:
+            factor = (self._pooled_pair if self.paired else self._pooled_column)(rows, neighbours)
+        return Sensitivity(moves=(not_below(self._unit(widths) * factor),))
+
+    def _pooled_column(self, rows: int, neighbours: Neighbours) -> Fraction:
+        divisor = rows - len(self.cells)
+        if self.sizes is None:
+            factor = 1 - Fraction(1, rows)
+            if neighbours is Neighbours.ADD_REMOVE:
+                factor = max(factor, largest_squares(rows - 1) / (divisor - 1))
+            return factor / divisor
+        largest = max(self.sizes)
+        inside = (1 - Fraction(1, largest)) / divisor
+        if neighbours is Neighbours.REPLACE_ONE:
+            return inside
+        return max(inside, (1 - Fraction(1, largest + 1)) / (divisor + 1))
+
+    def _pooled_pair(self, rows: int, neighbours: Neighbours) -> Fraction:
+        if neighbours is Neighbours.REPLACE_ONE:
+            return self._replacing(rows) / (rows - len(self.cells))
+        if self.sizes is None:
+            return max(self._removing(rows), self._removing(rows + 1))
+        return max(self._removed(self.sizes), self._added(self.sizes))
+
+    def _replacing(self, rows: int) -> Fraction:
+        if self.sizes is not None:
+            return 1 - Fraction(1, max(self.sizes))
+        if not self.moving or len(self.cells) == 1:
+            return 1 - Fraction(1, rows)
+        half = (rows + 1) // 2
+        return 2 - Fraction(1, half) - Fraction(1, rows + 1 - half)
+
+    def _removing(self, rows: int) -> Fraction:
+        """liu2019 (H.1) at its largest over all cell sizes; the last candidate counts only where J is near n."""
+        rest = rows - 1 - len(self.cells)
+        middle = math.isqrt(4 * rest)  # it is largest around 2√(n − 1 − J)
+        around = range(max(1, middle - 1), min(rows, middle + 2) + 1)
+        sizes = [1 - Fraction(1, size) + Fraction(rows - size, 4 * rest) for size in around]
+        mixed = (1 - Fraction(1, rows)) / 4 + Fraction(rows - 1, 4 * rest)
+        return max(*sizes, mixed) / (rows - len(self.cells))
+
+    def _removed(self, sizes: tuple[int, ...]) -> Fraction:
+        """One of ``sizes`` loses a record."""
+        divisor = sum(sizes) - len(sizes)
+        elsewhere = sum((largest_squares(size) for size in sizes), Fraction(0))
+        worst = max(1 - Fraction(1, m) + (elsewhere - largest_squares(m)) / (divisor - 1) for m in sizes)
+        return worst / divisor
+
+    def _added(self, sizes: tuple[int, ...]) -> Fraction:
+        """One of ``sizes`` gains a record: the removal from every enlarged data set."""
+        best = Fraction(0)
+        for index, size in enumerate(sizes):
+            others = sizes[:index] + sizes[index + 1 :]
+            divisor = sum(sizes) + 1 - len(sizes)
+            elsewhere = sum((largest_squares(other) for other in others), Fraction(0))
+            best = max(best, (1 - Fraction(1, size + 1) + elsewhere / (divisor - 1)) / divisor)
+        return best
+
+    def rows(self, data: Any) -> int:
+        if self.pooled:
+            columns = requirements.instance("data", data, (tuple, list), "the columns and the labels: (x, labels)")
+            return super().rows(columns[-1] if columns else None)
+        return super().rows(columns_of(data, 2)[0] if self.paired else data)
+
+    def _by_cell(self, data: Any) -> list[list[Indices]]:
+        """Offsets of every column, cell by cell; one cell holds all rows where none are named."""
+        grids, labelled = self._grids, self.pooled
+        if labelled and (not isinstance(data, tuple | list) or len(data) != len(grids) + 1):
+            wanted = "(x, y, labels)" if self.paired else "(x, labels)"
+            raise WrongType("data", "…", f"must be {wanted}", f"Pass exact({wanted}, …).")
+        given = data[:-1] if labelled else columns_of(data, 2) if self.paired else [data]
+        columns = [grid.offsets("data", values) for grid, values in zip(grids, given, strict=True)]
+        size = same_length(columns)
+        if not labelled:
+            return [columns]
+        labels = np.asarray(data[-1])
+        if labels.ndim != 1 or labels.size != size:
+            raise InvalidParameter("labels", f"shape {labels.shape}", "must be one label per row", "Align the columns.")
+        parts = [labels == cell for cell in self.cells]
+        counts = [int(np.count_nonzero(part)) for part in parts]
+        if sum(counts) != labels.size:
+            raise InvalidParameter("labels", "…", f"must all be among {list(self.cells)}", "List every cell.")
+        if self.sizes is not None and tuple(counts) != self.sizes:
+            raise InvalidParameter("sizes", self.sizes, "are not the sizes of the cells", "Declare the right sizes.")
+        return [[column[part] for column in columns] for part in parts]
+
+    def value(self, data: Any) -> Fraction:
+        cells, first, last = self._by_cell(data), self._grids[0], self._grids[-1]
+        rows = requirements.positive_integer("rows", sum(part[0].size for part in cells), at_least=self.least_rows)
+        if self.of == "mean":
+            return first.origin + Fraction(total(cells[0][0]), rows) * first.exact_step
+        products = sum((cross_products(part[0], part[-1]) for part in cells), Fraction(0))
+        return products / (rows - self._lost) * first.exact_step * last.exact_step
+
+
+Mean = partial(SampleMoment, of="mean")
+Variance = partial(SampleMoment, of="variance")
+StandardDeviation = partial(SampleMoment, of="standard_deviation")
+Covariance = partial(SampleMoment, of="covariance")
+PooledVariance = partial(SampleMoment, of="pooled_variance")
+PooledCovariance = partial(SampleMoment, of="pooled_covariance")
+
+
+def _beta_mean(
+    bounds: tuple[float, float], released: PublicSizeRelease, *, variance: float | PublicSizeRelease | None = None
+) -> BetaMean:
+    low, high = bounds
+    largest = (released.debiased - low) * (high - released.debiased)
+    if variance is None or largest <= 0:
+        return BetaMean(n=released.n, bounds=bounds)
+    spread = _largest_variance(variance, 0.98)
+    return BetaMean(n=released.n, bounds=bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
+
+
+def _gamma_variance(
+    bounds: tuple[float, float], released: PublicSizeRelease, *, kurtosis: float | None = None
+) -> GammaVariance:
+    width = bounds[1] - bounds[0]
+    return GammaVariance(n=released.n, width=width, largest=released.domain[1], kurtosis=kurtosis)
+
+
+def _normal_covariance(
+    bounds: Sequence[tuple[float, float]],
+    released: PublicSizeRelease,
+    *,
+    variances: Sequence[float | PublicSizeRelease] | None = None,
+) -> NormalCovariance:
+    widths = [high - low for low, high in bounds]
+    if variances is not None and len(variances) != 2:
+        raise InvalidParameter("variances", len(variances), "must be two", "Pass one per column.")
+    spreads = [width**2 / 4 for width in widths]
+    fourths = [width**4 / 12 for width in widths]
+    for place, given in enumerate(variances or ()):
+        spreads[place] = min(_largest_variance(given, 0.99), spreads[place])
+        fourths[place] = largest_fourth(spreads[place], widths[place])
+    return NormalCovariance(
+        n=released.n,
+        mixed=math.sqrt(math.prod(fourths)),
+        largest=released.domain[1],
+        reach=min(math.sqrt(math.prod(spreads)), released.domain[1]),
+    )
+
+
+def _largest_variance(value: float | PublicSizeRelease, level: float) -> float:
+    """A known variance, or the largest one that a release leaves possible."""
+    if isinstance(value, PublicSizeRelease):
+        return float(value.protected_interval(level).high)
+    return requirements.non_negative("variance", value)
 
 
 @dataclass(frozen=True)
@@ -356,6 +744,33 @@ def root_interval(interval: Interval) -> Interval:
     """The interval of a variance as one of the standard deviation: the root is monotone."""
     low, high = (math.sqrt(max(float(end), 0.0)) for end in interval)
     return Interval(low, high, interval.level)
+
+
+def of_public_size(question: Any, of: str, size: int, read: str) -> Measurement:
+    """The measurement of a moment of the question's column, of a public number of rows."""
+    column: str = question.column
+    bounds: Bounds = question.schema.bounds(column)
+    statistic = SampleMoment(of=of, bounds=(bounds.low, bounds.high), n=size)
+    width = decimal(bounds.high) - decimal(bounds.low)
+    sensitivity = statistic.sensitivity(neighbours=Neighbours.REPLACE_ONE, widths=(width,))
+
+    def value(counts: Any, sums: Any) -> Fraction:
+        rows, first = int(counts[0]), int(sums[column,][0])
+        if of == "mean":
+            return Fraction(first, rows) * bounds.step
+        return products_around(rows, first, first, int(sums[column, column][0])) / (rows - 1) * bounds.step**2
+
+    return Measurement(
+        statistic=statistic,
+        sensitivity=sensitivity,
+        mechanism=additive_noise(question.guarantee, sensitivity),
+        columns=(column,),
+        products=((column,),) if of == "mean" else ((column,), (column, column)),
+        from_lowest=of != "mean",
+        public={"n": size},
+        value=value,
+        read=read,
+    )
 
 
 # ---- Outputs that lie where the statistic can lie: noise conditioned on that (holohan2018), or clamped to it (liu2019)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from itertools import combinations_with_replacement, product
 from typing import Any, ClassVar, cast
 
@@ -15,10 +15,10 @@ import scipy
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import float_truth
-from discreet.core.numbers import decimal, not_below
+from discreet.core.numbers import Grid, decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
@@ -42,11 +42,19 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions import form
-from discreet.questions.bounded import Domain, PublicSizeStatistic, bounds_of_columns, clipped, fractions
-from discreet.questions.covariance import cross_products, same_length
+from discreet.questions.bounded import (
+    Domain,
+    PublicSizeStatistic,
+    bounds_of_columns,
+    clipped,
+    columns_of,
+    cross_products,
+    fractions,
+    largest_squares,
+    same_length,
+)
 from discreet.questions.moments import BernsteinMoments, least_noise, moments_measurement, rows_per_unit
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
-from discreet.questions.variance import largest_squares
 from discreet.results.answer import entry_facts, name_of, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -519,9 +527,11 @@ class CovarianceMatrix(PublicSizeStatistic):
     bounds
         Public bounds of every column.
     n
-        The public number of rows; see `discreet.questions.variance.Variance`.
+        The public number of rows; see `SampleMoment`.
     grid
         Resolution of every column, a power of two.
+    of
+        What is read: ``"covariance_matrix"``, or ``"correlation_matrix"`` (`CorrelationMatrix` is short for it).
 
     Notes
     -----
@@ -535,14 +545,24 @@ class CovarianceMatrix(PublicSizeStatistic):
     """
 
     name: ClassVar[str] = "covariance_matrix"
+    kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        of: {"of": of} for of in ("covariance_matrix", "correlation_matrix")
+    }
     bounds: tuple[tuple[float, float], ...]
     n: int | None = None
     grid: float | None = None
+    of: str = "covariance_matrix"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", requirements.one_of("of", self.of, [*self.kinds]))
         object.__setattr__(self, "bounds", bounds_of_columns("bounds", self.bounds))
+        if self.of == "correlation_matrix" and self.dimension < 2:
+            raise InvalidParameter("bounds", self.bounds, "needs at least two columns", "Add a column.")
         super().__post_init__()
         self._grids  # noqa: B018  (refuses a bad grid at construction)
+
+    def parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in super().parameters().items() if name != "of"}
 
     @property
     def least_rows(self) -> int:
@@ -553,9 +573,12 @@ class CovarianceMatrix(PublicSizeStatistic):
         """Number of columns d."""
         return len(self.bounds)
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
+    def release_type(self) -> type[Release]:
         return CovariancesRelease
+
+    @cached_property
+    def _grids(self) -> tuple[Grid, ...]:
+        return tuple(Grid(bounds=pair, step=self.grid) for pair in self.bounds)
 
     def _units(self) -> list[Fraction]:
         return [self._grids[j].width * self._grids[k].width for j, k in pairs(self.dimension)]
@@ -580,32 +603,17 @@ class CovarianceMatrix(PublicSizeStatistic):
         moves = self.coordinate_sensitivities(n=n, neighbours=neighbours)
         return Sensitivity(coordinates=tuple(moves.tolist()))
 
-    def _columns(self, data: Any) -> list[Any]:
-        if isinstance(data, tuple | list) and len(data) == self.dimension and np.ndim(data[0]) == 1:
-            return list(data)
-        array = np.asarray(data)
-        if array.ndim != 2 or array.shape[1] != self.dimension:
-            raise WrongType(
-                "data",
-                f"shape {array.shape}",
-                f"must be n × {self.dimension} or {self.dimension} columns",
-                "Give one column a pair of bounds.",
-            )
-        return [array[:, j] for j in range(self.dimension)]
-
     def rows(self, data: Any) -> int:
-        return len(self._columns(data)[0])
+        return len(columns_of(data, self.dimension)[0])
 
     def value(self, data: Any) -> Any:
-        columns = self._columns(data)
-        offsets = [grid.offsets("data", column) for grid, column in zip(self._grids, columns, strict=True)]
+        columns = zip(self._grids, columns_of(data, self.dimension), strict=True)
+        offsets = [grid.offsets("data", column) for grid, column in columns]
         rows = requirements.positive_integer("rows", same_length(offsets), at_least=2)
+        steps = [grid.exact_step for grid in self._grids]
         return fractions(
             [
-                cross_products(offsets[j], offsets[k])
-                / (rows - 1)
-                * self._grids[j].exact_step
-                * self._grids[k].exact_step
+                cross_products(offsets[j], offsets[k]) / (rows - 1) * steps[j] * steps[k]
                 for j, k in pairs(self.dimension)
             ]
         )
@@ -681,20 +689,11 @@ class CovarianceMatrix(PublicSizeStatistic):
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorrelationMatrix(CovarianceMatrix):
-    """The correlation matrix, by back-transformation of a released covariance matrix.
+CorrelationMatrix = partial(CovarianceMatrix, of="correlation_matrix")
+"""The correlation matrix, by back-transformation: one row can move a sample correlation by as much as its whole range.
 
-    One row can move a sample correlation by as much as its whole range, so the covariance matrix is protected,
-    with its own sensitivity, and the release divides: ``release(…).correlation``.
-    """
-
-    name: ClassVar[str] = "correlation_matrix"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.dimension < 2:
-            raise InvalidParameter("bounds", self.bounds, "needs at least two columns", "Add a column.")
+So the covariance matrix is protected, with its own sensitivity, and the release divides: ``release(…).correlation``.
+"""
 
 
 # ---- Release: what is read of covariances, whatever was protected

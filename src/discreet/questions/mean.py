@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from fractions import Fraction
 from typing import Any, ClassVar
 
 from discreet.core import requirements
-from discreet.core.numbers import decimal, not_below, total
-from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Contribution
-from discreet.core.sensitivity import Sensitivity
-from discreet.inference.moments import BetaMean
-from discreet.mechanisms.additive import additive_noise
+from discreet.core.schema import Contribution
 from discreet.questions import form
-from discreet.questions.bounded import (
-    Domain,
-    OneColumn,
-    PublicSizeRelease,
-    PublicSizeStatistic,
-    kept_inside,
-    output_notes,
-)
+from discreet.questions.bounded import PublicSizeRelease, kept_inside, of_public_size, output_notes
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -33,67 +20,6 @@ from discreet.questions.moments import (
     weighting_notes,
 )
 from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
-from discreet.questions.variance import LEAST_SHARE, largest_variance
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mean(OneColumn, PublicSizeStatistic):
-    """The mean of a column, clipped to public bounds.
-
-    **Guarantee.** One row changes it by at most (c₁ − c₀)/n, under replace-one and, with n declared public,
-    under add/remove (liu2019 D).
-
-    Parameters
-    ----------
-    bounds
-        Public bounds (c₀, c₁) of a row; values outside are clipped.
-    n
-        The public number of rows; needed under add/remove, taken from the data under replace-one.
-    grid
-        Resolution, a power of two.
-
-    Examples
-    --------
-    >>> Mean(bounds=(0, 1)).sensitivity(n=50, neighbours=Neighbours.REPLACE_ONE).l1
-    0.02
-    >>> Mean(bounds=(0, 1)).value([0.25, 0.5, 9.0])
-    Fraction(7, 12)
-    """
-
-    name: ClassVar[str] = "mean"
-    n: int | None = None
-
-    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, released: PublicSizeRelease, *, variance: float | PublicSizeRelease | None = None
-    ) -> BetaMean:
-        """Beta distribution of a mean in bounds.
-
-        Parameters
-        ----------
-        variance
-            The population's variance, if public, or a private release of it, whose upper end at 98 % is used. Without
-            it the largest possible variance (μ − c₀)(c₁ − μ) is assumed, which is valid for every population in the
-            bounds and wide for most.
-        """
-        low, high = self.bounds
-        largest = (released.debiased - low) * (high - released.debiased)
-        if variance is None or largest <= 0:
-            return BetaMean(n=released.n, bounds=self.bounds)
-        spread = largest_variance(variance, 0.98)
-        return BetaMean(n=released.n, bounds=self.bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
-
-    def domain(self, n: int | None = None) -> Domain:
-        return self.bounds
-
-    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
-        rows = self.require_n_between(n, neighbours)
-        return Sensitivity(moves=(not_below(self._grid.width / rows),))
-
-    def value(self, data: Any) -> Fraction:
-        offsets = self._grid.offsets("data", data)
-        rows = requirements.positive_integer("rows", offsets.size)
-        return self._grid.origin + Fraction(total(offsets), rows) * self._grid.exact_step
-
 
 MeanReading = PublicSizeRelease | MomentsRelease
 """The measurements that a mean is read from: one number where the number of rows is public, else totals."""
@@ -175,9 +101,9 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
         size = None if by else self.public_size(self.column)
         alone = None if self.variance else size
         if self.output is not None:
-            return kept_inside(self, alone, lambda size: self._of_public_size(bounds, size))
+            return kept_inside(self, alone, lambda size: of_public_size(self, "mean", size, "the mean"))
         if alone is not None:
-            return self._of_public_size(bounds, alone)
+            return of_public_size(self, "mean", alone, "the mean")
         moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4 if self.variance else 1,))
 
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
@@ -198,17 +124,3 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         return (*super()._notes(found), *weighting_notes(self, found), *output_notes(self, found))
-
-    def _of_public_size(self, bounds: Bounds, size: int) -> Measurement:
-        column = self.column
-        sensitivity = Sensitivity(moves=(not_below((decimal(bounds.high) - decimal(bounds.low)) / size),))
-        return Measurement(
-            statistic=Mean(bounds=(bounds.low, bounds.high), n=size),
-            sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
-            columns=(column,),
-            products=((column,),),
-            public={"n": size},
-            value=lambda counts, sums: Fraction(int(sums[column,][0]), int(counts[0])) * bounds.step,
-            read="the mean",
-        )

@@ -5,25 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from fractions import Fraction
 from typing import Any, ClassVar
 
-from discreet.core import requirements
-from discreet.core.numbers import decimal, not_below, product_total, total
-from discreet.core.protection import Neighbours
+from discreet.core.numbers import decimal
 from discreet.core.schema import Bounds, Contribution
-from discreet.core.sensitivity import Sensitivity
-from discreet.inference.moments import GammaVariance, variance_moves
-from discreet.mechanisms.additive import additive_noise
+from discreet.inference.moments import variance_moves
 from discreet.questions import form
-from discreet.questions.bounded import (
-    Domain,
-    OneColumn,
-    PublicSizeRelease,
-    PublicSizeStatistic,
-    kept_inside,
-    output_notes,
-)
+from discreet.questions.bounded import PublicSizeRelease, kept_inside, of_public_size, output_notes
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentsRelease,
@@ -33,104 +21,6 @@ from discreet.questions.moments import (
     moments_measurement,
 )
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
-
-LEAST_SHARE = 1e-6
-
-
-def largest_squares(n: int) -> Fraction:
-    """The largest Σ(x − x̄)² of n numbers in [0, 1]: ⌊n/2⌋·⌈n/2⌉/n, half of them at each end."""
-    return Fraction((n // 2) * ((n + 1) // 2), n) if n > 0 else Fraction(0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variance(OneColumn, PublicSizeStatistic):
-    """The sample variance (divisor n − 1) of a column, clipped to public bounds.
-
-    **Guarantee.** One row changes it by at most (c₁ − c₀)²/n, under replace-one and, with n declared public,
-    under add/remove (liu2019 E). Its domain is [0, n(c₁ − c₀)²/(4(n − 1))].
-
-    Parameters
-    ----------
-    bounds
-        Public bounds (c₀, c₁) of a row; values outside are clipped.
-    n
-        The public number of rows, at least 2; needed under add/remove (there at least 3), taken from the data
-        under replace-one.
-    grid
-        Resolution, a power of two.
-
-    Examples
-    --------
-    >>> Variance(bounds=(0, 10)).sensitivity(n=100, neighbours=Neighbours.REPLACE_ONE).l1
-    1.0
-    >>> Variance(bounds=(0, 1)).value([0, 1, 1])
-    Fraction(1, 3)
-    """
-
-    name: ClassVar[str] = "variance"
-    n: int | None = None
-
-    @property
-    def least_rows(self) -> int:
-        return 2
-
-    def sampling_model(  # type: ignore[override]  # each statistic names what may be known
-        self, released: PublicSizeRelease, *, kurtosis: float | None = None
-    ) -> GammaVariance:
-        """Gamma distribution of a sample variance.
-
-        Parameters
-        ----------
-        kurtosis
-            The population's μ₄/σ⁴, where it is known; by default the worst that the bounds allow.
-        """
-        return gamma_variance(self.bounds, released, kurtosis)
-
-    def domain(self, n: int | None = None) -> Domain:
-        rows = self.require_n(n)
-        return 0.0, not_below(self._grid.width**2 * rows / (4 * (rows - 1)))
-
-    def sensitivity(self, *, n: int | None = None, neighbours: Neighbours) -> Sensitivity:
-        rows = self.require_n_between(n, neighbours)
-        return Sensitivity(moves=(not_below(self._grid.width**2 / rows),))
-
-    def value(self, data: Any) -> Fraction:
-        offsets = self._grid.offsets("data", data)
-        rows = requirements.positive_integer("rows", offsets.size, at_least=2)
-        squares = rows * product_total(offsets, offsets) - total(offsets) ** 2
-        return Fraction(squares, rows * (rows - 1)) * self._grid.exact_step**2
-
-
-@dataclass(frozen=True, kw_only=True)
-class StandardDeviation(Variance):
-    """The standard deviation, by back-transformation (liu2019 section 2.2).
-
-    A standard deviation moves by as much as (c₁ − c₀)/√n (in a column of equal values one row moves to the other
-    end), far more than a variance does in its own units; so the *variance* is protected, with the variance's
-    sensitivity, and the release takes the root: ``release(…).standard_deviation``, with its interval.
-
-    Examples
-    --------
-    >>> StandardDeviation(bounds=(0, 10)).sensitivity(n=100, neighbours=Neighbours.REPLACE_ONE).l1
-    1.0
-    """
-
-    name: ClassVar[str] = "standard_deviation"
-    rooted: ClassVar[bool] = True
-
-
-def gamma_variance(bounds: tuple[float, float], released: PublicSizeRelease, kurtosis: float | None) -> GammaVariance:
-    """Gamma distribution of a released variance of a column in bounds."""
-    width = bounds[1] - bounds[0]
-    return GammaVariance(n=released.n, width=width, largest=released.domain[1], kurtosis=kurtosis)
-
-
-def largest_variance(value: float | PublicSizeRelease, level: float) -> float:
-    """A known variance, or the largest one that a release leaves possible."""
-    if isinstance(value, PublicSizeRelease):
-        return float(value.protected_interval(level).high)
-    return requirements.non_negative("variance", value)
-
 
 VarianceReading = PublicSizeRelease | MomentsRelease
 """The measurements that a variance is read from: totals, or with ``output`` one number of a public number of rows."""
@@ -187,7 +77,8 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
         size = None if by else self.public_size(self.column)
         public = size is not None
         if self.output is not None:
-            return kept_inside(self, size, lambda size: self._of_public_size(bounds, size))
+            kind = self.of.replace(" ", "_")
+            return kept_inside(self, size, lambda size: of_public_size(self, kind, size, "the variance"))
 
         def moves(used: BernsteinMoments) -> tuple[list[float], list[float]]:
             unit, typical = (2 * float(used.half)) ** 2, typical_variance(mean, bounds)
@@ -203,26 +94,6 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
             )  # fmt: skip
 
         return least_noise(self.guarantee, moments, measured)
-
-    def _of_public_size(self, bounds: Bounds, size: int) -> Measurement:
-        column, kind = self.column, StandardDeviation if self.of == "standard deviation" else Variance
-        width = decimal(bounds.high) - decimal(bounds.low)
-
-        def value(counts: Any, sums: Any) -> Fraction:
-            rows, total = int(counts[0]), int(sums[column,][0])
-            return Fraction(rows * int(sums[column, column][0]) - total**2, rows * (rows - 1)) * bounds.step**2
-
-        return Measurement(
-            statistic=kind(bounds=(bounds.low, bounds.high), n=size),
-            sensitivity=(moved := Sensitivity(moves=(not_below(width**2 / size),))),
-            mechanism=additive_noise(self.guarantee, moved),
-            columns=(column,),
-            products=((column,), (column, column)),
-            from_lowest=True,
-            public={"n": size},
-            value=value,
-            read="the variance",
-        )
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         return (*super()._notes(found), *output_notes(self, found))

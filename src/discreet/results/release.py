@@ -48,8 +48,7 @@ class Statistic(ABC):
         """The name in words, for people who read a release."""
         return self.name.replace("_", " ")
 
-    @classmethod
-    def release_type(cls) -> type[Any] | None:
+    def release_type(self) -> type[Any] | None:
         """The class of a release of this statistic, where it adds what can be concluded from one."""
         return None
 
