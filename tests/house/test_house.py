@@ -213,13 +213,13 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 205,
-    "code lines": 52_800,
-    "classes": 519,
+    "files": 204,
+    "code lines": 52_685,
+    "classes": 513,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_860,
-    "imports, per mille of the code": 79,
+    "imports, per mille of the code": 78,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 100,
     "code lines for each comment": 26,
