@@ -215,7 +215,7 @@ class Scenario:
         >>> import pyarrow
         >>> from discreet import Categories, PureDP, Schema, Session
         >>> schema = Schema(columns={"arm": Categories(["A", "B"])})
-        >>> data = pyarrow.table({"arm": ["A"] * 750 + ["B"] * 250})
+        >>> data = pyarrow.table({"arm": ["A"] * 800 + ["B"] * 200})
         >>> earlier = Session(data, schema, ledger=":memory:", budget=PureDP(1.0)).table("arm", epsilon=1.0)
         >>> [round(share, 1) for share in Scenario.like(5000, arm=earlier).columns["arm"].shares]
         [0.8, 0.2]
