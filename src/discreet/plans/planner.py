@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy  # whose submodules load when first used
 from numpy.typing import NDArray
 
 from discreet.core import requirements
@@ -16,9 +17,9 @@ from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.schema import Bounds, Categories, Feature, Schema
 from discreet.mechanisms.omission.step import Omission
-from discreet.questions import MeasuredQuestion, Question
-from discreet.questions.facade import Questions
-from discreet.results.display import Facts, Result, number
+from discreet.questions import MeasuredQuestion, Question, asked
+from discreet.questions.facade import Questions, meant
+from discreet.results.display import Facts, Result, expected, number
 from discreet.results.frames import Reading, by_measure
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
@@ -51,6 +52,95 @@ class Planner(Questions):
     def __call__(self, question: Question[Any]) -> Any:
         """The plan of a question: its error and cost."""
         return self.ask(question)
+
+    def sample_size(self, ask: str, *settings: Any, effect: float, **named: Any) -> SampleSize:
+        """The fewest rows with which a test detects ``effect`` in 80 of 100 cases, by the plan of the test.
+
+        Parameters
+        ----------
+        ask
+            Name of a test, a comparison or a regression; its settings follow as when it is asked.
+        effect
+            The effect to detect: a difference of means, a coefficient, Cohen's w, ….
+
+        Examples
+        --------
+        >>> from discreet import Bounds, Categories, Schema
+        >>> schema = Schema(columns={"arm": Categories(["old", "new"]), "score": Bounds(0, 100, grid=1)})
+        >>> outcome = {"by": "arm", "expected_sd": 15, "epsilon": 1.0}
+        >>> print(Planner(schema).sample_size("compare_means", "score", effect=5, **outcome))
+        Rows for compare_means
+          rows             478
+          in each group    239
+          detects          a difference of means of 5 (5 % test, 80 % power)
+          smallest effect  5
+        """
+        wanted = requirements.positive("effect", effect)
+        kinds = {name: kind for name, kind in asked().items() if kind.detects}
+        if ask not in kinds:
+            raise InvalidParameter("ask", ask, "must be a test, a comparison or a regression", meant(ask, kinds))
+        question = kinds[ask](self.schema, *settings, **named)
+        if self.schema.size is not None:
+            raise InvalidParameter(
+                "size", self.schema.size, "is the public number of rows", "Leave it out of the schema."
+            )
+
+        def reached(rows: float) -> float:
+            return float(self.ask(question.changed(expected_rows=math.ceil(rows))).smallest_effect or math.inf)
+
+        def excess(log_rows: float) -> float:
+            return math.log(min(reached(math.exp(log_rows)) / wanted, 1e300))
+
+        if excess(math.log(_MOST_ROWS)) > 0:
+            fix = "Ask for a larger effect, or with a larger budget."
+            raise InvalidParameter("effect", effect, f"is not detected with {_MOST_ROWS:,} rows", fix)
+        few = math.log(_FEWEST_ROWS)
+        # Plans are no more precise than half a per cent.
+        rows = few if excess(few) <= 0 else scipy.optimize.brentq(excess, few, math.log(_MOST_ROWS), xtol=0.005)
+        groups = self.schema.cells((named["by"],)) if isinstance(named.get("by"), str) else 1
+        each = math.ceil(math.exp(rows) / groups)
+        told = f"{question.detects} of {number(wanted)}"
+        return SampleSize(ask, each * groups, groups, told, reached(each * groups))
+
+
+_FEWEST_ROWS, _MOST_ROWS = 16, 10**12
+
+
+@dataclass(frozen=True)
+class SampleSize(Result):
+    """The number of rows that a test needs.
+
+    Attributes
+    ----------
+    rows, groups
+        In all, and in how many groups of equal size.
+    detects
+        The effect, in words.
+    smallest_effect
+        What the test detects with these rows.
+    """
+
+    ask: str
+    rows: int
+    groups: int
+    detects: str
+    smallest_effect: float
+
+    def heading(self) -> str:
+        return f"Rows for {self.ask}"
+
+    def facts(self) -> Facts:
+        each = [("in each group", f"{self.rows // self.groups:,}")] if self.groups > 1 else []
+        told = f"{self.detects} (5 % test, 80 % power)"
+        return [
+            ("rows", f"{self.rows:,}"),
+            *each,
+            ("detects", told),
+            ("smallest effect", expected(self.smallest_effect)),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 def grouped(question: Question[Any], by: Sequence[str]) -> Any:

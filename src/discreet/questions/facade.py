@@ -139,14 +139,14 @@ def asked() -> dict[str, Any]:
     return {name: one.question for name, one in vars(Questions).items() if isinstance(one, Asked)}
 
 
-def meant(name: Any) -> str:
-    """A fix for a question that is not there: what it is called here, or the nearest name.
+def meant(name: Any, among: Mapping[str, Any] | None = None) -> str:
+    """A fix for a question that is not there, or not among some: what it is called here, or the nearest name.
 
     Examples
     --------
     >>> meant("average"), meant("cuont")
     ("Here it is 'mean'.", "Did you mean 'count'?")
     """
-    known = asked()
+    known = among or asked()
     here = next((ask for ask, one in known.items() if str(name).lower() in one.also), None)
     return f"Here it is {here!r}." if here else spelling(name, known)

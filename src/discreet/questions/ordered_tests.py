@@ -108,6 +108,7 @@ class RankTestQuestion(TableTest):
     also: ClassVar[tuple[str, ...]] = ("mann_whitney", "kruskal_wallis")
     heading: ClassVar[str] = "Do ranks of {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
+    detects: ClassVar[str] = "P(a row of one group exceeds one of another) − ½, by ranks"
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN, "by": form.COLUMN, "edges": form.EDGES, "bins": form.WHOLE, "expected_rows": form.WHOLE,
     }  # fmt: skip
@@ -176,7 +177,7 @@ class RankTestQuestion(TableTest):
         rows = self.rows_planned or DEFAULT_ROWS
         error = ranks.superiority_error(rows, groups, labels, (planned.standard_error or 0.0) ** 2)
         notes = (
-            "the effect is P(a row of one group exceeds one of another) − ½, by ranks",
+            f"the effect is {self.detects}",
             f"for {rows:,} rows in groups and bins of equal size",
         )
         unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
@@ -233,6 +234,7 @@ class RankCorrelationQuestion(TableTest):
     also: ClassVar[tuple[str, ...]] = ("spearman", "kendall")
     heading: ClassVar[str] = "Do {columns} go together?"
     meaning: ClassVar[str] = "Whether the ranks of the two columns go together."
+    detects: ClassVar[str] = "Spearman's correlation"
     forms: ClassVar[form.Forms] = {
         "columns": form.COLUMNS,
         "bins": form.BINS,
@@ -297,6 +299,6 @@ class RankCorrelationQuestion(TableTest):
         planned, rows = self.table.plan(ledger), self.rows_planned or DEFAULT_ROWS
         noise = (planned.standard_error or 0.0) ** 2
         error = ranks.rank_correlation_error(rows, self._shape, noise)
-        notes = (f"the effect is Spearman's correlation, for {rows:,} rows in bins of equal size",)
+        notes = (f"the effect is {self.detects}, for {rows:,} rows in bins of equal size",)
         unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
         return replace(planned, smallest_effect=DETECTED * error, notes=notes + unsaid)

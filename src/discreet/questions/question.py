@@ -207,6 +207,8 @@ class Question(ABC, Generic[A]):
     behind
         The steps that may drop rows before the answer. Behind procedures of several steps, which would share one
         choice of rows, nothing is proved.
+    detects
+        The effect whose smallest size a plan states, noise and sampling counted; empty where it counts noise alone.
     forms
         The settings, and how each is written in a plan file.
     """
@@ -224,6 +226,7 @@ class Question(ABC, Generic[A]):
     continues: ClassVar[bool] = False
     tests: ClassVar[bool] = False
     behind: ClassVar[type[Omission] | None] = None
+    detects: ClassVar[str] = ""
     forms: ClassVar[form.Forms]
     schema: Schema
     _: KW_ONLY

@@ -245,6 +245,7 @@ class SignedRankQuestion(MeasuredQuestion[SignedRankRelease]):
     heading: ClassVar[str] = "Does {subject} tend to be above or below zero?"
     meaning: ClassVar[str] = "Whether {subject} tends to be above or below zero."
     tests: ClassVar[bool] = True
+    detects: ClassVar[str] = "P(above zero) − ½"
     behind: ClassVar[type[Omission] | None] = PoissonSample  # a test needs a sample of the population
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN, "against": form.COLUMN_OR_NUMBER, "method": form.METHOD, "expected_rows": form.WHOLE,

@@ -69,7 +69,7 @@ from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 
 _RUNS = 1000
 _AWARE_RUNS = 500
-_HALVINGS = 40
+_HALVINGS = 30
 
 
 def direct_detection(
@@ -124,7 +124,11 @@ def _smallest(runs: Contrast, power: float, level: float) -> float:
     def found(effect: float) -> float:
         return float(np.mean(runs.shifted(effect).excludes(0.0, level)))
 
-    low, high = 0.0, 2 * float(np.max(np.abs(runs.ends(level))))
+    # No two means of bounded outcomes are farther apart than the bounds; without bounds, all intervals end somewhere.
+    most = 2 * runs.arms[0].width if runs.arms else 2 * float(np.max(np.abs(runs.ends(level))))
+    low, high = 0.0, min(3 * float(np.std(runs.estimate)), most)
+    while high < most and found(high) < power:
+        high = min(2 * high, most)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if found(middle) >= power else (middle, high)
@@ -405,6 +409,7 @@ class OutcomesOfArms(Question[A]):
     """A column, the column of its arms, and how outcomes are bounded, protected and added up."""
 
     topic: ClassVar[str] = "Tests and comparisons"
+    detects: ClassVar[str] = "a difference of means"
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "by": form.COLUMN,

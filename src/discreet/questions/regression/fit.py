@@ -514,6 +514,7 @@ def _words(expected: ExpectedError) -> str:
 class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     """A question about the relation of an outcome to other columns."""
 
+    detects: ClassVar[str] = "a coefficient of the first column"
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "on": form.COLUMNS,

@@ -114,6 +114,7 @@ class TableTest(Question[TestedRelease]):
     """
 
     part: ClassVar[str] = "cell"
+    detects: ClassVar[str] = "Cohen's w"
     behind: ClassVar[type[Omission] | None] = PoissonSample  # a test needs a sample of the population
     _: KW_ONLY
     contribution: Contribution | None = None
@@ -185,7 +186,7 @@ class TableTest(Question[TestedRelease]):
             n=rows,
             noise_variance=(planned.standard_error or 0.0) ** 2,
         )
-        notes = (f"the effect is Cohen's w, for {rows:,} rows in cells of equal size",)
+        notes = (f"the effect is {self.detects}, for {rows:,} rows in cells of equal size",)
         unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
         return replace(planned, smallest_effect=effect, notes=notes + unsaid)
 
