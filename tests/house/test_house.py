@@ -214,8 +214,8 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 204,
-    "code lines": 52_685,
-    "classes": 513,
+    "code lines": 52_740,
+    "classes": 514,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_860,

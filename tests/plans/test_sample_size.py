@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from discreet import Bounds, Categories, InvalidParameter, Schema
+from discreet import Bounds, Categories, Schema
+from discreet.core.errors import InvalidParameter
+from discreet.core.protection import Neighbours
 from discreet.plans.planner import Planner
 from discreet.questions import asked
 
@@ -64,8 +66,6 @@ def test_what_no_number_of_rows_detects_is_refused() -> None:
 
 
 def test_a_public_number_of_rows_is_not_looked_for() -> None:
-    from discreet.core.protection import Neighbours
-
     schema = Schema(columns=PLANNER.schema.columns, neighbours=Neighbours.REPLACE_ONE, size=100)
     with pytest.raises(InvalidParameter, match="public number of rows"):
         Planner(schema).sample_size("compare_means", "score", by="arm", effect=1.0, epsilon=1.0)
