@@ -43,7 +43,6 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import (
     Binomial,
     GammaVariance,
-    NoiseAware,
     PairMoments,
     PartMoments,
     ReleaseLaw,
@@ -563,8 +562,8 @@ def bounded_variance(parameters: Parameters, seed: int) -> Iterator[Row]:
     mechanism = kind.calibrate(PureDP(parameters["budget"]), sensitivity, bounds=statistic.domain())
     values = np.asarray(mechanism.law(np.clip(truths, *statistic.domain())).sample(rng=rng))
     law = ReleaseLaw(model=GammaVariance(n=n, width=1.0, largest=statistic.domain()[1]), mechanism=mechanism)
-    covered = np.asarray(NoiseAware().accepts(law, values, population.variance, LEVEL))
-    widths = np.array([float(NoiseAware().interval(law, float(value), LEVEL).width) for value in values[:2]])
+    covered = np.asarray(law.accepts(values, population.variance, LEVEL))
+    widths = np.array([float(law.interval(float(value), LEVEL).width) for value in values[:2]])
     noise = float(np.max(np.asarray(mechanism.law(population.variance).variance)))
     sampling = (population.moment(4) - population.variance**2) / n
     yield coverage_row(parameters, covered, widths, math.sqrt(sampling + noise))
@@ -580,8 +579,8 @@ def proportion(parameters: Parameters, seed: int) -> Iterator[Row]:
     truths = rng.binomial(n, share, size=parameters["repeats"]) / n
     values = np.asarray(mechanism.law(truths).sample(rng=rng))
     law = ReleaseLaw(model=Binomial(n=n), mechanism=mechanism)
-    covered = np.asarray(NoiseAware().accepts(law, values, share, LEVEL))
-    widths = np.array([float(NoiseAware().interval(law, float(value), LEVEL).width) for value in values[:2]])
+    covered = np.asarray(law.accepts(values, share, LEVEL))
+    widths = np.array([float(law.interval(float(value), LEVEL).width) for value in values[:2]])
     noise = float(np.max(np.asarray(mechanism.law(share).variance)))
     yield coverage_row(parameters, covered, widths, math.sqrt(share * (1 - share) / n + noise))
 

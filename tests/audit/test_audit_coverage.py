@@ -43,8 +43,8 @@ RELEASES_NOTHING: dict[str, str] = {
     "schema_from_dict"), _DECLARED), **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"),
     "plans from public facts"), **dict.fromkeys(("Session.by", "Session.where"),
     "ask the same questions, by groups or of fewer rows"), **dict.fromkeys(("Scenario", "ExpectedNumbers",
-    "ExpectedLabels", "Session.rehearsing"), "draws rows from guesses"), **dict.fromkeys(("NoiseAware",
-    "DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
+    "ExpectedLabels", "Session.rehearsing"), "draws rows from guesses"),
+    **dict.fromkeys(("DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
     **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
     **dict.fromkeys(("all_margins", "hierarchy"), "lists names of columns and labels"),
     "Session.declaring": "declares public facts; reads no data", "Session.dataset": "the data itself, for its owner",
@@ -138,7 +138,7 @@ def test_hostile_arguments_reach_everything_that_is_called():
     reached = {name.split(" ")[0] for name in (*hostile_calls(), *hostile_questions())}
     whole = {name.split(".")[0] for name in reached}
     enums = {"Neighbours"}
-    unvalidated = {"Plan", "NoiseAware", "Asymptotic", "Interval"}  # made by others, or without arguments
+    unvalidated = {"Plan", "Asymptotic", "Interval"}  # made by others, or without arguments
     unvalidated |= {"bounded_laplace_scales"}  # arrays for studies: refuses some of them in numpy's words
     assert PUBLIC - whole - enums - unvalidated == set()
     session = {f"Session.{name}" for name, _ in inspect.getmembers(Session, inspect.isfunction) if name[0] != "_"}

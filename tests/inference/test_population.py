@@ -17,7 +17,7 @@ from coverage import STUDY
 from discreet import ApproxDP, Bounds, Ledger, Neighbours, PureDP, Schema, Session, release
 from discreet.core.errors import InvalidParameter
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference import DoubleSanitization, MultipleSynthesis, NoiseAware
+from discreet.inference import DoubleSanitization, MultipleSynthesis
 from discreet.inference.moments import (
     BetaMean,
     Binomial,
@@ -65,7 +65,7 @@ def test_proportions_are_covered(mechanism: str, epsilon: float, place: float) -
     law = _law(BOUNDED[mechanism], 50, epsilon)
     truths = rng.binomial(50, place, size=20_000) / 50
     values = np.asarray(law.mechanism.law(truths).sample(rng=rng))
-    covered = NoiseAware().accepts(law, values, place)
+    covered = law.accepts(values, place)
     assert 0.942 <= float(np.mean(covered)) <= 0.958
 
 
@@ -95,16 +95,16 @@ def test_intervals_hold_exactly_the_parameters_that_accept(
     kind: str, n: int, epsilon: float, value: float, parameter: float
 ) -> None:
     law = _law(BOUNDED[kind], n, epsilon)
-    interval = NoiseAware().interval(law, value, 0.9)
+    interval = law.interval(value, 0.9)
     assert 0 <= interval.low <= interval.high <= 1
     near = min(abs(parameter - float(end)) for end in interval) < 1e-6
-    assert near or interval.contains(parameter) == NoiseAware().accepts(law, value, parameter, 0.9)
+    assert near or interval.contains(parameter) == law.accepts(value, parameter, 0.9)
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-9, 0.3, 1.0])
 def test_intervals_are_never_empty_and_grow_with_the_level(value: float) -> None:
     law = _law(BoundedLaplace, 50, 0.1)
-    widths = [float(NoiseAware().interval(law, value, level).width) for level in (0.5, 0.9, 0.99)]
+    widths = [float(law.interval(value, level).width) for level in (0.5, 0.9, 0.99)]
     assert 0.1 < widths[0] <= widths[1] <= widths[2]
 
 

@@ -1,4 +1,3 @@
-from .moments import NoiseAware as NoiseAware
 from .noise import Asymptotic as Asymptotic
 from .noise import MonteCarlo as MonteCarlo
 from .tables import goodness_of_fit as goodness_of_fit

@@ -6,7 +6,6 @@ The totals of degree d hold the first d moments. How a parameter is accepted: `d
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -529,29 +528,12 @@ def _middles(edges: Array, cumulative: Array) -> tuple[Array, Array]:
     return ((edges[1:] + edges[:-1]) / 2)[kept], weights[kept] / weights[kept].sum()
 
 
-class SamplingModel(ABC):
-    """The distribution of a statistic of n rows, given the population's parameter."""
-
-    @property
-    @abstractmethod
-    def range(self) -> tuple[float, float]:
-        """Smallest and largest value of the parameter."""
-
-    @abstractmethod
-    def nodes(self, parameter: float) -> tuple[Array, Array]:
-        """Values of the statistic and their probabilities."""
-
-    @abstractmethod
-    def variance(self, parameter: float) -> float:
-        """Sampling variance of the statistic."""
-
-
 def _rows(n: int, at_least: int) -> int:
     return requirements.positive_integer("n", n, at_least=at_least)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Binomial(SamplingModel):
+class Binomial:
     """A proportion of n independent rows: exactly binomial."""
 
     n: int
@@ -589,7 +571,7 @@ class Binomial(SamplingModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaMean(SamplingModel):
+class BetaMean:
     """A mean of n independent rows in public bounds: a beta distribution with the right mean, variance and support.
 
     Parameters
@@ -657,7 +639,7 @@ def largest_fourth(variance: float, width: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GammaVariance(SamplingModel):
+class GammaVariance:
     """A sample variance of n independent rows: a gamma distribution with the moments of a sample variance.
 
     Parameters
@@ -718,7 +700,7 @@ class GammaVariance(SamplingModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NormalCovariance(SamplingModel):
+class NormalCovariance:
     """A sample covariance of n independent rows: normal, with the largest variance that is possible.
 
     Parameters
@@ -757,6 +739,11 @@ class NormalCovariance(SamplingModel):
         return np.clip(values, -self.largest, self.largest), weights
 
 
+SamplingModel = Binomial | BetaMean | GammaVariance | NormalCovariance
+"""The distribution of a statistic of n rows, given the population's parameter: its ``range``, the statistic's values
+with their probabilities (``nodes``), and its sampling variance."""
+
+
 # ---- Population: intervals for the population's parameter, from sampling error and noise together
 #
 # The release R of a statistic s of n rows has the distribution of the mechanism's law at s, mixed over the sampling
@@ -770,7 +757,13 @@ _STEPS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseLaw:
-    """Distribution of a release over samples and noise, for every value of the parameter."""
+    """Distribution of a release over samples and noise, for every value of the parameter, and the interval it gives.
+
+    The acceptance region of a parameter leaves α = 1 − level outside, α/2 on each side where there is room. Near
+    an end of the parameter's range all of α goes to the other side, because a release on that side of the range
+    is no evidence against the end; the same where the noise law has an atom there that is larger than its share.
+    The split changes monotonically, so the accepted parameters form an interval, which is never empty.
+    """
 
     model: SamplingModel
     mechanism: Mechanism
@@ -793,6 +786,34 @@ class ReleaseLaw:
         low, high = self.model.range
         return float(np.max(np.asarray(self.mechanism.law((low + high) / 2).variance)))
 
+    def accepts(self, value: ArrayLike, parameter: float, level: float = 0.95) -> Any:
+        """True where the interval for ``value`` covers ``parameter``; for many values at once, an array."""
+        below, above = self._outcome(value, parameter, 1 - level)
+        accepted = below & above
+        return bool(accepted[0]) if np.ndim(value) == 0 else accepted
+
+    def interval(self, value: float, level: float = 0.95) -> Interval:
+        """The parameters that accept ``value``."""
+        checked = requirements.level(level)
+        number = requirements.finite("value", value)
+        low, high = self.model.range
+
+        def outcome(parameter: float) -> tuple[bool, bool]:
+            below, above = self._outcome(number, parameter, 1 - checked)
+            return bool(below[0]), bool(above[0])
+
+        upper = last_that_holds(lambda theta: outcome(theta)[0], low, high)
+        lower = -last_that_holds(lambda theta: outcome(-theta)[1], -high, -low)
+        return Interval(min(lower, upper), max(lower, upper), checked)
+
+    def _outcome(self, value: ArrayLike, parameter: float, alpha: float) -> tuple[Any, Any]:
+        """True where each value is not too low, and true where it is not too high, for the parameter."""
+        mixed = self.at(parameter)
+        below = alpha * share_below(parameter, self.model.range, self.spread(parameter))
+        outside_below, outside_above = settled_shares(below, _atoms(*mixed), alpha)
+        reached, exceeded = _mixed_tails(*mixed, value)
+        return reached >= outside_below, exceeded >= outside_above
+
 
 def _mixed_tails(law: Law, weights: Array, value: ArrayLike) -> tuple[Array, Array]:
     """Both tails of a distribution that is mixed over some values of the truth."""
@@ -810,45 +831,6 @@ def _atoms(law: Law, weights: Array) -> tuple[float, float]:
     lower = float(_mixed_tails(law, weights, low)[0][0]) if math.isfinite(low) else 0.0
     upper = float(_mixed_tails(law, weights, high)[1][0]) if math.isfinite(high) else 0.0
     return lower, max(upper, 0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoiseAware:
-    """The default method: invert the exact distribution of the release.
-
-    The acceptance region of a parameter leaves α = 1 − level outside, α/2 on each side where there is room. Near
-    an end of the parameter's range all of α goes to the other side, because a release on that side of the range
-    is no evidence against the end; the same where the noise law has an atom there that is larger than its share.
-    The split changes monotonically, so the accepted parameters form an interval, which is never empty.
-    """
-
-    def accepts(self, law: ReleaseLaw, value: ArrayLike, parameter: float, level: float = 0.95) -> Any:
-        """True where the interval for ``value`` covers ``parameter``; for many values at once, an array."""
-        below, above = self._outcome(law, value, parameter, 1 - level)
-        accepted = below & above
-        return bool(accepted[0]) if np.ndim(value) == 0 else accepted
-
-    def interval(self, law: ReleaseLaw, value: float, level: float = 0.95) -> Interval:
-        """The parameters that accept ``value``."""
-        checked = requirements.level(level)
-        number = requirements.finite("value", value)
-        low, high = law.model.range
-
-        def outcome(parameter: float) -> tuple[bool, bool]:
-            below, above = self._outcome(law, number, parameter, 1 - checked)
-            return bool(below[0]), bool(above[0])
-
-        upper = last_that_holds(lambda theta: outcome(theta)[0], low, high)
-        lower = -last_that_holds(lambda theta: outcome(-theta)[1], -high, -low)
-        return Interval(min(lower, upper), max(lower, upper), checked)
-
-    def _outcome(self, law: ReleaseLaw, value: ArrayLike, parameter: float, alpha: float) -> tuple[Any, Any]:
-        """True where each value is not too low, and true where it is not too high, for the parameter."""
-        mixed = law.at(parameter)
-        below = alpha * share_below(parameter, law.model.range, law.spread(parameter))
-        outside_below, outside_above = settled_shares(below, _atoms(*mixed), alpha)
-        reached, exceeded = _mixed_tails(*mixed, value)
-        return reached >= outside_below, exceeded >= outside_above
 
 
 def settled_shares(below: float, atoms: tuple[float, float], alpha: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import Neighbours
-from discreet.inference.moments import Binomial, NoiseAware, ReleaseLaw
+from discreet.inference.moments import Binomial, ReleaseLaw
 from discreet.mechanisms.bounded.covariance import BoundedCovariance
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.mechanisms.bounded.proportions import BoundedProportions
@@ -131,7 +131,7 @@ def _proportions(parameters: Mapping[str, Any], seed: int, method: Method) -> It
         aware = None
         measures = method != "all_but_one" or index > 0  # the first proportion is not measured there
         if measures and parameters["mechanism"] != "original":
-            aware = float(np.mean(NoiseAware().accepts(law, measured[:, column], float(truth))))
+            aware = float(np.mean(law.accepts(measured[:, column], float(truth))))
         estimates = released[:, index]
         covered = _covers(estimates, parameters["n"], truth)
         yield _row(parameters, f"p{index + 1}", estimates, float(truth), covered, aware)

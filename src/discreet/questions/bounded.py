@@ -22,7 +22,6 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import (
     BetaMean,
     GammaVariance,
-    NoiseAware,
     NormalCovariance,
     ReleaseLaw,
     SamplingModel,
@@ -36,8 +35,7 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
-Method: TypeAlias = "NoiseAware | inference.DoubleSanitization"
-
+Method: TypeAlias = "inference.DoubleSanitization"
 Domain = tuple[Any, Any]
 """Lower and upper end of a statistic's value: two floats, or two arrays for a vector."""
 
@@ -696,7 +694,8 @@ class PublicSizeRelease(Release):
         level
             Confidence level.
         method
-            `NoiseAware()` by default; `DoubleSanitization(m=…)` adds the variance of repeated noise.
+            By default the exact distribution of the release is inverted (`ReleaseLaw`); `DoubleSanitization(m=…)` adds
+            the variance of repeated noise.
         known
             What is known of the population; see the statistic's `sampling_model`.
         """
@@ -706,13 +705,13 @@ class PublicSizeRelease(Release):
     def protected_interval(self, level: float, *, method: Method | None = None, **known: Any) -> Interval:
         """The same for what was protected: of a standard deviation the variance."""
         checked = requirements.level(level)
-        if isinstance(method, inference.DoubleSanitization):
+        if method is not None:
+            requirements.instance("method", method, inference.DoubleSanitization, "DoubleSanitization(m=1000), or none")
             combined = method.combine(self._number(), self.mechanism, self.sampling_variance(**known))
             return combined.population_interval(checked)
-        chosen = NoiseAware() if method is None else method
-        requirements.instance("method", chosen, NoiseAware, "NoiseAware() or DoubleSanitization(m=1000)")
-        law = ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism)
-        return chosen.interval(law, self._number(), checked)
+        return ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism).interval(
+            self._number(), checked
+        )
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The number, with both intervals."""

@@ -24,7 +24,6 @@ from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import (
     GammaVariance,
-    NoiseAware,
     NormalCovariance,
     PairMoments,
     PartMoments,
@@ -649,7 +648,7 @@ class CovarianceMatrix(PublicSizeStatistic):
         place = pairs(self.dimension).index((min(entry), max(entry)))
         value, mechanism = measured_coordinate(released.mechanism, released.measured, place)
         model = self._variance_model(j, kurtosis) if j == k else self._covariance_model(released, j, k)
-        return NoiseAware().interval(ReleaseLaw(model=model, mechanism=mechanism), value, level)
+        return ReleaseLaw(model=model, mechanism=mechanism).interval(value, level)
 
     def _variance_model(self, j: int, kurtosis: float | None = None) -> GammaVariance:
         low, high = self.bounds[j]

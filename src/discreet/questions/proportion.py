@@ -19,7 +19,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, weighted_totals
 from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.moments import Binomial, NoiseAware, ReleaseLaw, measured_coordinate
+from discreet.inference.moments import Binomial, ReleaseLaw, measured_coordinate
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
@@ -324,4 +324,4 @@ class ProportionVectorRelease(Release):
             raise InvalidParameter("category", category, f"must be one of {list(categories)}", "Check the spelling.")
         value, mechanism = measured_coordinate(self.mechanism, self.measured, categories.index(category))
         law = ReleaseLaw(model=Binomial(n=self._of().require_n(None)), mechanism=mechanism)
-        return NoiseAware().interval(law, value, checked)
+        return law.interval(value, checked)

@@ -21,7 +21,6 @@ from discreet.questions import form
 from discreet.questions.bounded import Domain, OneColumn, fractions
 from discreet.questions.moments import MomentsRelease
 from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names
-from discreet.results.display import Facts, Result
 from discreet.results.release import Release
 
 
@@ -155,7 +154,7 @@ class NoisyAverage(OneColumn):
         summed = offsets.size * (grid.origin - self.middle) + total(offsets) * grid.exact_step
         return fractions([summed / self.half, Fraction(offsets.size)])
 
-    def comparison(self, guarantee: Guarantee, n: int, mean: float | None = None) -> AverageComparison:
+    def comparison(self, guarantee: Guarantee, n: int, mean: float | None = None) -> dict[str, float]:
         """The noise of this average beside that of a mean with a public n, at equal privacy. Reads no data.
 
         Parameters
@@ -169,11 +168,9 @@ class NoisyAverage(OneColumn):
 
         Examples
         --------
-        >>> print(NoisyAverage(bounds=(0, 125)).comparison(PureDP(1.0), n=1000, mean=40))
-        Standard error of the noise
-          public n  0.176777
-          noisy n   0.187883
-          ratio     1.06
+        >>> found = NoisyAverage(bounds=(0, 125)).comparison(PureDP(1.0), n=1000, mean=40)
+        >>> {name: round(value, 4) for name, value in found.items()}
+        {'public_n': 0.1768, 'noisy_n': 0.1879, 'ratio': 1.0628}
         """
         rows = requirements.positive_integer("n", n)
         spread = _noise_deviation(guarantee, Sensitivity(moves=(1.0, 1.0)))
@@ -182,41 +179,13 @@ class NoisyAverage(OneColumn):
         noisy = float(self.half) * spread * math.sqrt(1 + slope**2) / rows
         width = self.bounds[1] - self.bounds[0]
         known = _noise_deviation(guarantee, Sensitivity(moves=(width / rows,)))
-        return AverageComparison(known, noisy)
+        return {"public_n": known, "noisy_n": noisy, "ratio": noisy / known}
 
 
 def _noise_deviation(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     if isinstance(guarantee, PureDP):
         return math.sqrt(2) * Laplace.calibrate(guarantee, sensitivity).scale
     return Gaussian.calibrate(guarantee, sensitivity).scale
-
-
-@dataclass(frozen=True)
-class AverageComparison(Result):
-    """Standard errors from the noise alone: with a public and with a protected number of rows."""
-
-    public_n: float
-    noisy_n: float
-
-    @property
-    def ratio(self) -> float:
-        """The factor by which protecting the number of rows enlarges the error."""
-        return self.noisy_n / self.public_n
-
-    def facts(self) -> Facts:
-        """The facts to show."""
-        return [
-            ("public n", f"{self.public_n:.6g}"),
-            ("noisy n", f"{self.noisy_n:.6g}"),
-            ("ratio", f"{self.ratio:.3g}"),
-        ]
-
-    def to_dict(self) -> dict[str, float]:
-        """The numbers."""
-        return {"public_n": self.public_n, "noisy_n": self.noisy_n, "ratio": self.ratio}
-
-    def heading(self) -> str:
-        return "Standard error of the noise"
 
 
 @dataclass(frozen=True)
