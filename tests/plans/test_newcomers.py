@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from discreet import Bounds, Schema, Session
-from discreet.core.errors import PlanFileError
+from discreet import Bounds, Categories, Schema, Session
+from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.plans.job import Job
-from discreet.questions import asked
+from discreet.questions import TablesQuestion, asked
 
 PLAN = """
 [source]
@@ -90,3 +90,24 @@ def test_periods_are_checked(plan: Path, own: str | None, given: str, words: str
 def test_periods_that_fit_are_taken(plan: Path, own: str, given: str) -> None:
     plan.write_text(f'period = "{own}"\n{PLAN}')
     assert Job(plan, period=given).file.period == given
+
+
+def test_all_margins_are_asked_for_by_a_sentence() -> None:
+    schema = Schema(columns={name: Categories(["a", "b"]) for name in ("region", "age", "sex")})
+    listed = [["region"], ["age"], ["sex"], ["region", "age"], ["region", "sex"], ["age", "sex"]]
+    told = TablesQuestion(schema, "all margins of region, age, sex up to 2", epsilon=1.0)
+    assert told.content() == TablesQuestion(schema, listed, epsilon=1.0).content()
+    every = TablesQuestion(schema, "all margins of region, age, sex", epsilon=1.0)
+    assert every.content() == TablesQuestion(schema, [*listed, ["region", "age", "sex"]], epsilon=1.0).content()
+    with pytest.raises(InvalidParameter, match="'agee'"):
+        TablesQuestion(schema, "all margins of region, agee", epsilon=1.0)
+    with pytest.raises(InvalidParameter, match="all margins of"):
+        TablesQuestion(schema, "everything", epsilon=1.0)
+
+
+def test_a_plan_has_a_line_for_every_table() -> None:
+    schema = Schema(columns={name: Categories(["a", "b"]) for name in ("region", "age", "sex")})
+    planned = TablesQuestion(schema, "all margins of region, age, sex up to 2", epsilon=1.0).plan()
+    lines = dict(note.split(": ") for note in planned.notes)
+    assert list(lines) == ["region", "age", "sex", "region × age", "region × sex", "age × sex"]
+    assert max(map(float, lines.values())) == pytest.approx(planned.error_95, rel=1e-3)

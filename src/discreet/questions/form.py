@@ -88,8 +88,8 @@ OMIT = Form(
     "outliers",
 )
 TABLES = Form(
-    lambda value: isinstance(value, list) and bool(value) and all(one == [] or COLUMNS.fits(one) for one in value),
-    'a list of tables, each a list of columns: [["region"], ["region", "age"]]',
+    lambda value: _text(value) or _list(value, lambda one: one == [] or COLUMNS.fits(one)),
+    'a list of tables, each of columns: [["region"], ["region", "age"]]; or "all margins of region, age up to 2"',
 )
 MODELS = Form(
     lambda value: isinstance(value, list) and all(COLUMNS.fits(one) for one in value),

@@ -8,12 +8,13 @@ Public: ``session.tables([["region"], ["region", "age"]], mu=0.5)``. The noise i
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ from discreet.questions.tables.measured import (
     whole_table,
 )
 from discreet.questions.tables.table import CellEstimates, Ends
-from discreet.results.display import DerivedNumber, Facts, Interval, number
+from discreet.results.display import DerivedNumber, Facts, Interval, expected, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
@@ -746,7 +747,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     Parameters
     ----------
     tables
-        Lists of columns; the empty list is the total.
+        Lists of columns; the empty list is the total. Or a sentence: ``"all margins of region, age, sex up to 2"``.
     weights
         Of the mean squared error of each table: ``"tables"`` (all alike), ``"cells"`` (by size), or numbers.
     accuracy
@@ -795,7 +796,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         "bins": form.BINS,
         "presented": form.FLAG,
     }
-    tables: Sequence[str | Sequence[str]]
+    tables: str | Sequence[str | Sequence[str]]
     _: KW_ONLY
     weights: Weights = "tables"
     accuracy: Accuracy = "sum"
@@ -864,6 +865,19 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             read="rows of a cell, worst table",
             forecast=lambda: Forecast(error=lambda level: mechanism.reach(level) * max(errors)),
         )
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        """The error of every table, where there are several."""
+        statistic, noise = cast(Margins, found.statistic), cast(MarginsNoise, found.mechanism)
+        if len(statistic.tables) < 2:
+            return super()._notes(found)
+        errors = [noise.reach(0.95) * noise.standard_error(statistic.axes(table)) for table in statistic.tables]
+        each = [
+            f"{' × '.join(table) or 'total'}: {expected(error)}"
+            for table, error in zip(statistic.tables, errors, strict=True)
+        ]
+        more = [] if len(each) <= _SHOWN else [f"{len(each) - _SHOWN} more tables, at most {expected(max(errors))}"]
+        return (*super()._notes(found), *each[:_SHOWN], *more)
 
     def _columns(self, wanted: list[list[str]]) -> dict[str, tuple[Any, ...]]:
         """Labels of every column that a table names, in the order of the schema."""
@@ -957,11 +971,22 @@ def _blocks(columns: Mapping[str, Any], tables: Sequence[Sequence[str]]) -> tupl
     return tuple(blocks)
 
 
+_SHOWN = 20
+"""Tables whose errors a plan lists."""
+_ALL_MARGINS = re.compile(r"all margins of (.+?)(?: up to (\d+))?")
+
+
 def _lists_of_names(tables: Any) -> list[list[str]]:
+    """The tables, each as a list of columns; those that a sentence names are written out, smaller ones first."""
+    if isinstance(tables, str) and (told := _ALL_MARGINS.fullmatch(tables)):
+        names = [name.strip() for name in told[1].split(",")]
+        most = min(int(told[2] or len(names)), len(names))
+        return [list(table) for size in range(1, most + 1) for table in combinations(names, size)]
     listed = isinstance(tables, Sequence) and not isinstance(tables, str)
     wanted: list[Any] = [[table] if isinstance(table, str) else table for table in tables] if listed else [None]
     if not all(isinstance(one, Sequence) and all(isinstance(name, str) for name in one) for one in wanted):
-        raise WrongType("tables", tables, "must be a list of tables", 'Pass [["region"], ["region", "age"]].')
+        fix = 'Pass [["region"], ["region", "age"]] or "all margins of region, age, sex up to 2".'
+        raise WrongType("tables", tables, "must be a list of tables", fix)
     return [list(one) for one in wanted]
 
 
