@@ -17,7 +17,16 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Truth, float_truth, generator
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.mechanisms.bounded import laplace
+from discreet.mechanisms.bounded.laplace import (
+    BoundaryInflatedLaplace,
+    BoundedLaplace,
+    ClampedLaplaceLaw,
+    Domain,
+    TruncatedLaplaceLaw,
+    clamped_laplace_interval,
+    require_covered,
+    truncated_laplace_interval,
+)
 from discreet.mechanisms.bounded.scale import BoundedLaplaceProfile, bounded_laplace_scale, bounded_laplace_scales
 from discreet.mechanisms.laplace import laplace_scale
 from discreet.mechanisms.loss_distribution import ImpliedProfile
@@ -138,14 +147,14 @@ class BoundedCovariance(Mechanism):
     inflated: bool = False
     repair: bool = True
     as_published: bool = False
-    _domain: laplace.Domain = field(init=False, repr=False, compare=False)
+    _domain: Domain = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         stated = Guarantee.from_dict(self.budget) if isinstance(self.budget, dict) else self.budget
         requirements.instance("budget", stated, Guarantee, "a guarantee such as PureDP(1.0)")
         if not any(stated.parameters().values()):
             raise InvalidParameter("budget", stated, "allows no information at all", "Raise it above 0.")
-        domain = laplace.Domain.of(self.variance_bounds)
+        domain = Domain.of(self.variance_bounds)
         if domain.single or any(low < 0 for low in domain.lows) or not all(map(math.isfinite, domain.highs)):
             rule = "must be one finite pair of non-negative ends per variance"
             fix = "Pass ((0, 9), (0, 20)), for example."
@@ -170,7 +179,7 @@ class BoundedCovariance(Mechanism):
             fix = "Pass changes and variance_bounds."
             raise InvalidParameter("changes", settings.get("changes"), "each entry's change and domain are needed", fix)
         made = cls(budget=guarantee, **settings)
-        laplace.require_covered(made.changes, sensitivity)
+        require_covered(made.changes, sensitivity)
         return made
 
     @property
@@ -190,7 +199,7 @@ class BoundedCovariance(Mechanism):
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The privacy curve that the budget implies; with ``as_published``, the one that really holds."""
-        laplace.require_covered(self.changes, sensitivity)
+        require_covered(self.changes, sensitivity)
         if not self.as_published or self.inflated:
             return ImpliedProfile(self.budget)
         # A covariance's domain is random; a half-line is the worst of all domains at a given scale.
@@ -270,10 +279,8 @@ class BoundedCovariance(Mechanism):
         drawn = self._law(clamped, scales, -reach, reach).sample(rng=rng)
         return np.where(open_, drawn, 0.0)
 
-    def _law(
-        self, truth: Any, scales: Array, low: Array, high: Array
-    ) -> laplace.TruncatedLaplaceLaw | laplace.ClampedLaplaceLaw:
-        kind = laplace.ClampedLaplaceLaw if self.inflated else laplace.TruncatedLaplaceLaw
+    def _law(self, truth: Any, scales: Array, low: Array, high: Array) -> TruncatedLaplaceLaw | ClampedLaplaceLaw:
+        kind = ClampedLaplaceLaw if self.inflated else TruncatedLaplaceLaw
         return kind(truth, scales, low, high)
 
     def _scales(self, parts: Sequence[Guarantee], changes: Sequence[float], widths: Array) -> Array:
@@ -301,7 +308,7 @@ class BoundedCovariance(Mechanism):
         measured, d, parts = np.asarray(value, dtype=float), self.dimension, self._parts()
         low, high = self._domain.ends
         rows, columns = self._pairs
-        interval = laplace.clamped_laplace_interval if self.inflated else laplace.truncated_laplace_interval
+        interval = clamped_laplace_interval if self.inflated else truncated_laplace_interval
         scales = self._scales(parts[:d], self.changes[:d], high - low)
         first = interval(measured[:d], level, scales, low, high, self._law(low, scales, low, high).grid)
         ends = np.sqrt(measured[rows] * measured[columns])
@@ -320,12 +327,12 @@ class BoundedCovariance(Mechanism):
         bounds = self.variance_bounds[index] if index < self.dimension else self._left(measured, index)
         part, change = self._parts()[index], Sensitivity(l1=self.changes[index])
         if self.inflated:
-            return float(measured[index]), laplace.BoundaryInflatedLaplace.calibrate(part, change, bounds=bounds)
+            return float(measured[index]), BoundaryInflatedLaplace.calibrate(part, change, bounds=bounds)
         width = bounds[1] - bounds[0]
         if index >= self.dimension and self.changes[index] > width:  # no change is larger than the domain
             change = Sensitivity(l1=width)
         published = "liu2019" if self.as_published else None
-        inner = laplace.BoundedLaplace.calibrate(part, change, bounds=bounds, as_published=published)
+        inner = BoundedLaplace.calibrate(part, change, bounds=bounds, as_published=published)
         return float(measured[index]), inner
 
     def _left(self, measured: Array, index: int) -> tuple[float, float]:
