@@ -27,7 +27,7 @@ from discreet.audit.session_pipelines import (
     session_pipelines,
     transform_pipelines,
 )
-from discreet.audit.worlds import AnswerOnTable, judged, neighbouring
+from discreet.audit.worlds import AnswerOnTable, judged, neighbouring, round_rate
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Neighbours
@@ -292,7 +292,8 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
         told = json.dumps([shown(released[question.name]), shown(spend)], sort_keys=True)
         charged = spend.guarantee if isinstance(spend.guarantee, Guarantee) else spend.charge
         draws = tuple(script.draws[ends[place] : ends[place + 1]])
-        answers.append(AnswerOnTable(told, draws, charged, Sensitivity.from_dict(spend.sensitivity), ()))
+        moved, rate = Sensitivity.from_dict(spend.sensitivity), round_rate(spend.mechanism)
+        answers.append(AnswerOnTable(told, draws, charged, moved, (), rate))
     return answers
 
 

@@ -79,6 +79,7 @@ def _mechanisms() -> dict[str, Call]:
         "PrivateLimit": (d.PrivateLimit, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
         "QuantileChoice": (m.QuantileChoice, {"factor": 1.0, "probabilities": (0.5,), **points}),
         "QuantileInterval": (m.QuantileInterval, {**shares, **points}),
+        "NestedCounts": (m.NestedCounts, {"rate": 1.0, "shares": (0.5,), "miss": 0.05, **points}),
     }
     for mechanism, truth in mechanisms:
         name = type(mechanism).__name__

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+import discreet.mechanisms as m
 from discreet.audit.pipeline import (
     Choice,
     Draw,
@@ -345,6 +346,8 @@ class AnswerOnTable:
     charged: Guarantee | None
     sensitivity: Sensitivity | None
     findings: tuple[str, ...]
+    rate: float | None = None
+    """Where numbers leave in rounds, each with all rows: the sum of 1/scale over the rounds, as recorded."""
 
 
 def judged(
@@ -378,7 +381,7 @@ def judged(
         return _judgement(name, first.charged, math.inf, None, None, None, findings)
     if any(_places(answers[place].draws) != list(value) for place, value in expected.items()):
         findings["the exact value is not the one that its rows give"] = None
-    changes = [_changes(answers[a].draws, answers[b].draws) for a, b in pairs]
+    changes = [_changes(answers[a].draws, answers[b].draws, first.rate) for a, b in pairs]
     findings |= dict.fromkeys(_excesses(changes, first.sensitivity))
     worst = _worst_pairs(pairs, changes, first.draws, first.charged)
     losses = largest_loss([loss_between(first.charged, answers[a].draws, answers[b].draws) for a, b in worst])
@@ -439,9 +442,17 @@ def _places(draws: Sequence[Draw]) -> list[Fraction]:
     return [law[2] for draw in draws if isinstance(draw, Numbers) for law in number_laws(draw.law)]
 
 
-def _changes(first: Sequence[Draw], second: Sequence[Draw]) -> list[Fraction]:
-    """The move of each number between neighbours, largest first."""
-    return sorted((abs(a - b) for a, b in zip(_places(first), _places(second), strict=True)), reverse=True)
+def _changes(first: Sequence[Draw], second: Sequence[Draw], rate: float | None) -> list[Fraction]:
+    """The move of each number between neighbours, largest first; in rounds, times its part of the recorded rate.
+
+    A declared sensitivity is that of one round. Outcomes are scripted, so earlier rounds said the same of both tables:
+    the moves of all rounds, each by what its noise spends, add up to a mean that must not exceed it.
+    """
+    moves = [abs(a - b) for a, b in zip(_places(first), _places(second), strict=True)]
+    if rate is not None:
+        scales = [Fraction(one[1]) for one in _scales(first)]
+        moves = [move / (scale * Fraction(rate)) for move, scale in zip(moves, scales, strict=True)]
+    return sorted(moves, reverse=True)
 
 
 def _excesses(changes: Sequence[Sequence[Fraction]], declared: Sensitivity) -> Iterator[str]:
@@ -762,8 +773,13 @@ def _answered(session: Session, script: Script, guarantee: Guarantee, name: str,
     moved = Sensitivity.from_dict(new[0].sensitivity) if len(new) == 1 else None
     if len(new) != 1 and not findings:
         findings.append(f"{len(new)} entries in the ledger for one request")
-    draws = tuple(script.draws[start:])
-    return AnswerOnTable(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings))
+    draws, rate = tuple(script.draws[start:]), round_rate(new[0].mechanism) if new else None
+    return AnswerOnTable(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings), rate)
+
+
+def round_rate(recorded: Mapping[str, Any]) -> float | None:
+    """The rate of a mechanism on record that counts in rounds."""
+    return recorded["rate"] if recorded["name"] == m.NestedCounts.name else None
 
 
 def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, first: AnswerOnTable) -> AnswerOnTable:
@@ -782,7 +798,7 @@ def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, fir
         findings.append(f"asking again: {Refusal.of(error)}")
     if len(script.draws) > drawn or session.ledger.spent() != spent:
         findings.append("asking again drew or was charged again")
-    return AnswerOnTable(first.told, first.draws, first.charged, first.sensitivity, tuple(findings))
+    return replace(first, findings=tuple(findings))
 
 
 def _refusal_findings(world: GeneratedWorld, folder: Path) -> Iterator[str]:

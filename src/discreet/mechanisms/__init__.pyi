@@ -7,6 +7,7 @@ from .bounded.scale import bounded_laplace_scales as bounded_laplace_scales
 from .box_noise import BoxNoise as BoxNoise
 from .choices.group_selection import GaussianThreshold as GaussianThreshold
 from .choices.group_selection import OptimalSelection as OptimalSelection
+from .choices.nested_counts import NestedCounts as NestedCounts
 from .choices.quantile import QuantileChoice as QuantileChoice
 from .choices.quantile import QuantileInterval as QuantileInterval
 from .choices.selection import ExponentialMechanism as ExponentialMechanism

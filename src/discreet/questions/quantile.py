@@ -14,25 +14,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.guarantee import Guarantee
+from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.mechanisms.choices.nested_counts import NestedCounts
 from discreet.mechanisms.choices.quantile import (
-    PARTS,
     Histogram,
     QuantileChoice,
     QuantileInterval,
     RankClasses,
-    rough_pair,
     share_of,
     simulated,
 )
 from discreet.questions import form
 from discreet.questions.question import (
-    DEFAULT_ROWS,
     DeclaredColumns,
     Expected,
     Forecast,
@@ -116,6 +114,7 @@ def _entropy(share: Floats, q: float) -> Any:
 # ---- Typical ranks: how far published quantiles are off where rows are spread evenly over the bounds
 
 
+Chosen = QuantileChoice | QuantileInterval | NestedCounts
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 _DATA_SETS = 60
@@ -128,9 +127,7 @@ _ALIKE = 0.05
 
 
 @lru_cache(maxsize=256)
-def typical_ranks(
-    mechanism: QuantileChoice | QuantileInterval, shares: tuple[float, ...], rows: int, level: float = 0.95
-) -> float:
+def typical_ranks(mechanism: Chosen, shares: tuple[float, ...], rows: int, level: float = 0.95) -> float:
     """With probability ``level`` a quantile is within so many ranks of its target: the worst of the quantiles.
 
     The mechanism runs, many times at once, on ``rows`` rows that are spread evenly over the grid. Of an interval, the
@@ -143,15 +140,28 @@ def typical_ranks(
     True
     """
     rng = np.random.default_rng(1)  # no data is read: a plan says the same each time
-    factor = mechanism.factor if isinstance(mechanism, QuantileChoice) else mechanism.first + mechanism.second
     targets = np.array([float(share_of(share)) * rows for share in shares])
-    ranks = _ranks(targets, rows, factor)
+    ranks = _ranks(targets, rows, _sharpness(mechanism))
     errors = []
     for _ in range(_DATA_SETS):  # groups are alike, so one stands for all
         data = _spread(ranks, rows, mechanism, rng)
-        ends = _chosen(data, mechanism, rng) if isinstance(mechanism, QuantileChoice) else _ends(data, mechanism, rng)
-        errors.append(_off(data, ends, targets))
+        errors.append(_off(data, _published(data, mechanism, len(shares), rng), targets))
     return float(np.max(np.quantile(np.concatenate(errors), level, axis=0, method="higher")))
+
+
+def _sharpness(mechanism: Chosen) -> float:
+    if isinstance(mechanism, QuantileInterval):
+        return mechanism.first + mechanism.second
+    return mechanism.factor if isinstance(mechanism, QuantileChoice) else mechanism.rate
+
+
+def _published(data: Histogram, mechanism: Chosen, quantiles: int, rng: np.random.Generator) -> Integers:
+    """Steps that are published: answers × quantiles × 1, or × 2 for the ends of intervals."""
+    if isinstance(mechanism, QuantileChoice) and not mechanism.recursive:
+        return _chosen(data, mechanism, rng)
+    alone, truth = replace(mechanism, groups=1), np.array(data)
+    drawn = np.array([alone.draw(truth, rng=rng) for _ in range(_ANSWERS)]) / mechanism.grid
+    return np.rint(drawn).astype(np.int64).reshape(_ANSWERS, quantiles, -1)[..., ::2]  # the middle is no end
 
 
 def _ranks(targets: Array, rows: int, factor: float) -> Integers:
@@ -163,9 +173,7 @@ def _ranks(targets: Array, rows: int, factor: float) -> Integers:
     return np.unique(np.append(near[(near > 0) & (near < rows)], rows))
 
 
-def _spread(
-    ranks: Integers, rows: int, mechanism: QuantileChoice | QuantileInterval, rng: np.random.Generator
-) -> Histogram:
+def _spread(ranks: Integers, rows: int, mechanism: Chosen, rng: np.random.Generator) -> Histogram:
     """Rows spread evenly: uniform order statistics, those between two ranks with the upper one."""
     places = np.cumsum(rng.standard_gamma(np.diff(ranks, prepend=0)))
     share = places / (places[-1] + rng.standard_gamma(rows + 1 - ranks[-1]))
@@ -177,10 +185,6 @@ def _spread(
 
 def _chosen(data: Histogram, mechanism: QuantileChoice, rng: np.random.Generator) -> Integers:
     """Steps that a choice publishes: answers × quantiles × 1."""
-    if mechanism.recursive:
-        alone, truth = replace(mechanism, groups=1), np.array(data)
-        drawn = np.array([np.ravel(alone.draw(truth, rng=rng)) for _ in range(_ANSWERS // 2)])
-        return np.rint(drawn / mechanism.grid).astype(np.int64)[:, :, None]
     classes, rows = RankClasses.of(data), int(data[1].sum())
     steps = []
     for q in mechanism.probabilities:
@@ -192,21 +196,6 @@ def _chosen(data: Histogram, mechanism: QuantileChoice, rng: np.random.Generator
     return np.sort(np.array(steps).T, axis=1)[:, order, None]
 
 
-def _ends(data: Histogram, mechanism: QuantileInterval, rng: np.random.Generator) -> Integers:
-    """Steps where intervals end: answers × quantiles × 2, all from the same cells."""
-    rows, ends = int(data[1].sum()), []
-    for low, high in mechanism.shares:
-        shares = share_of(low), share_of(high)
-        first = mechanism.first_targets(*shares, rows)
-        rough = rough_pair(data, first, Fraction(mechanism.first), rng, flip=mechanism.flip)
-        choice = mechanism.ends(rough)
-        common = math.lcm(PARTS, *(share.denominator for share in shares))
-        apart = choice.distances(data, (shares[0] * rows, shares[1] * rows), common)
-        place = simulated(apart / common, mechanism.second, None, rng, flip=mechanism.flip, size=_ANSWERS)
-        ends.append(np.stack(choice.at(place), axis=1))
-    return np.stack(ends, axis=1)
-
-
 def _off(data: Histogram, ends: Integers, targets: Array) -> Array:
     """Rows between each target and what was published for it: a step, or the ends of an interval."""
     steps, counts = data
@@ -215,7 +204,6 @@ def _off(data: Histogram, ends: Integers, targets: Array) -> Array:
     return np.asarray(np.maximum(np.maximum(left - targets, targets - right), 0.0))
 
 
-Chosen = QuantileChoice | QuantileInterval
 _LEVEL = 0.95
 """Of an interval that nobody asked about; a recursion, which has none, leaves it out."""
 _SAMPLING = 0.8
@@ -228,7 +216,7 @@ MOST_POINTS = 2**22
 class Quantiles(Statistic):
     """One quantile or several of a column with a public grid.
 
-    Protect them with `QuantileChoice`, or with `QuantileInterval` where an interval is wanted.
+    Protect them with `QuantileChoice`; where an interval is wanted, with `QuantileInterval` or `NestedCounts`.
 
     Parameters
     ----------
@@ -244,11 +232,13 @@ class Quantiles(Statistic):
         are a random sample of; without it, the quantile of the data.
     recursive
         Choose several quantiles by splitting the data, so that the cost grows with the logarithm of their number.
+    counts
+        Read the intervals of all quantiles from the same noisy counts, with `NestedCounts`.
 
     Notes
     -----
     **Guarantee.** A unit with m rows changes the distance of any point from a target rank by at most
-    m·max(q, 1−q) under add/remove and m under replace-one (``docs/proofs/quantile.md``).
+    m·max(q, 1−q) under add/remove and m under replace-one, and counts by m and 2m (``docs/proofs/quantile.md``).
 
     Examples
     --------
@@ -263,6 +253,7 @@ class Quantiles(Statistic):
     interval: float | None = None
     rows_at_least: int | None = None
     recursive: bool = False
+    counts: bool = False
 
     def __post_init__(self) -> None:
         given: Any = self.probabilities
@@ -288,6 +279,8 @@ class Quantiles(Statistic):
             requirements.positive_integer("rows_at_least", self.rows_at_least)
         if self.recursive and self.interval is not None:
             raise InvalidParameter("recursive", True, "has no intervals", "Leave out one of the two.")
+        if self.counts and (self.interval is None or self.rows_at_least is not None):
+            raise InvalidParameter("counts", True, "needs an interval without rows_at_least", "Leave counts out.")
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -297,6 +290,11 @@ class Quantiles(Statistic):
     @classmethod
     def release_type(cls) -> type[Release]:
         return QuantileRelease
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields; answers that were stored before there were counts say nothing of them."""
+        told = super().parameters()
+        return told if self.counts else {name: told[name] for name in told if name != "counts"}
 
     def _enclosed(self) -> tuple[tuple[float, float], ...]:
         """For each quantile the shares of rows that an interval must enclose."""
@@ -328,13 +326,16 @@ class Quantiles(Statistic):
 
     def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
         """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""
-        kind: type[Chosen] = QuantileChoice if self.interval is None else QuantileInterval
+        kind: type[Chosen] = NestedCounts if self.counts else QuantileInterval
+        kind = QuantileChoice if self.interval is None else kind
         return kind.calibrate(guarantee, sensitivity, statistic=self, groups=groups)
 
     def sensitivity(self, *, neighbours: Neighbours, rows_per_unit: int = 1, grouped: bool = False) -> Sensitivity:
         """Largest change of a rank distance; in groups, of the sum over groups of their largest changes."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
+        if self.counts:  # a replaced row leaves one cell for another
+            return Sensitivity(l1=float(rows * neighbours.sides))
         if neighbours is Neighbours.REPLACE_ONE and not (self.recursive or grouped):
             return Sensitivity(l1=float(rows))
         worst = (
@@ -515,6 +516,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         "interval": form.LEVEL,
         "rows_at_least": form.WHOLE,
         "recursive": form.FLAG,
+        "expected_rows": form.WHOLE,
     }
     column: str
     probabilities: float | Sequence[float]
@@ -524,6 +526,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     rows_at_least: int | None = None
     recursive: bool = False
     contribution: Contribution | None = None
+    expected_rows: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -534,12 +537,14 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         by = column_names(self.by)
         limits = self.schema.contribution(self.contribution)
         bounds, coarse = _coarsened(self.schema.bounds(self.column))
+        level, least = self._level(), self._independent_rows(limits)
         statistic = Quantiles(
             probabilities=self._shares(),
             bounds=bounds,
-            interval=self._level(),
-            rows_at_least=self._independent_rows(limits),
+            interval=level,
+            rows_at_least=least,
             recursive=self.recursive,
+            counts=isinstance(self.guarantee, PureDP) and level is not None and least is None,
         )
         groups = self.schema.cells(by)
         sensitivity = statistic.sensitivity(
@@ -550,8 +555,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             return stacked([statistic.whole((steps + coarse // 2) // coarse, rows) for steps, rows in found], bounds)
 
         mechanism = statistic.mechanism(self.guarantee, sensitivity, groups)
-        known = self.schema.size or self.rows_at_least
-        rows = max(1, known // groups) if known else DEFAULT_ROWS
+        told = self.schema.size or self.rows_at_least if self.expected_rows is None else self.expected_rows
+        rows = max(1, round(Expected(rows=told).rows_per_group(groups)))
         return Measurement(
             statistic=self.grouped(statistic, by),
             sensitivity=sensitivity,
@@ -564,7 +569,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             read="ranks" if statistic.interval is None else "ranks to an end",
             forecast=lambda: Forecast(
                 error=partial(typical_ranks, mechanism, statistic.shares, rows),
-                bound=None if statistic.interval else mechanism.rank_error,
+                bound=mechanism.rank_error if isinstance(mechanism, QuantileChoice) else None,
                 scenario=Expected(rows=rows * groups).words(groups),
             ),
         )

@@ -207,6 +207,16 @@ class RankStatistic(Protocol):
         """The ``miss`` that the intervals allow, given the factor of the second stage."""
 
 
+def require_grid(mechanism: Any) -> None:
+    """Refuse what is no public grid, or no number of groups."""
+    object.__setattr__(mechanism, "grid", requirements.positive("grid", mechanism.grid))
+    for name in ("lowest", "highest"):
+        requirements.instance(name, getattr(mechanism, name), (int, np.integer), f"{name}=0, a grid step")
+    requirements.positive_integer("groups", mechanism.groups)
+    if not mechanism.lowest < mechanism.highest:
+        raise InvalidParameter("lowest", mechanism.lowest, "must be below highest", "Swap the two.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class QuantileChoice(Mechanism):
     """Publish grid points near given ranks: by exp(−factor · rank distance), or by permute and flip.
@@ -260,20 +270,15 @@ class QuantileChoice(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factor", requirements.positive("factor", self.factor))
-        object.__setattr__(self, "grid", requirements.positive("grid", self.grid))
         listed = requirements.listed("probabilities", self.probabilities, "probabilities=(0.5,)")
         object.__setattr__(self, "probabilities", listed)
-        for name in ("lowest", "highest"):
-            requirements.instance(name, getattr(self, name), (int, np.integer), f"{name}=0, a grid step")
+        require_grid(self)
         for q in self.probabilities:
             requirements.probability("probabilities", q, below_one=False)
             if 0 < q < _SMALLEST:
                 raise InvalidParameter("probabilities", q, "has too many digits", "Pass 0 for the smallest value.")
         if not self.probabilities:
             raise InvalidParameter("probabilities", self.probabilities, "must not be empty", "Pass (0.5,).")
-        requirements.positive_integer("groups", self.groups)
-        if not self.lowest < self.highest:
-            raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
 
     @property
     def rounds(self) -> int:
@@ -674,19 +679,15 @@ class QuantileInterval(Mechanism):
     flip: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("first", "second", "grid"):
+        for name in ("first", "second"):
             object.__setattr__(self, name, requirements.positive(name, getattr(self, name)))
-        for name in ("lowest", "highest"):
-            requirements.instance(name, getattr(self, name), (int, np.integer), f"{name}=0, a grid step")
+        require_grid(self)
         if not requirements.probability("miss", self.miss, below_one=False) > 0:
             raise InvalidParameter("miss", self.miss, "must be above 0 and at most 1", "Pass miss=0.05.")
         listed = requirements.listed("shares", self.shares, "shares=((0.5, 0.5),)")
         object.__setattr__(self, "shares", tuple(_pair(pair) for pair in listed))
         if not self.shares:
             raise InvalidParameter("shares", self.shares, "must not be empty", "Pass ((0.5, 0.5),).")
-        requirements.positive_integer("groups", self.groups)
-        if not self.lowest < self.highest:
-            raise InvalidParameter("lowest", self.lowest, "must be below highest", "Swap the two.")
         if self.highest - self.lowest > _MOST_STEPS:
             fix = "Use a coarser grid."
             raise InvalidParameter("highest", self.highest, f"must be at most {_MOST_STEPS:,} steps above lowest", fix)
@@ -730,7 +731,7 @@ class QuantileInterval(Mechanism):
         """There is none for numbers that come in threes."""
         raise NoConversion("a quantile with its interval has no law of one number. Use QuantileChoice for one value.")
 
-    def rank_error(self, level: float = 0.95) -> float:
+    def error(self, level: float = 0.95) -> Floats:
         """An interval with ``miss`` = 1 − level reaches about this many ranks to either side of its quantile."""
         rows = math.ceil(2 * _AIM / (self.first + self.second))
         rough = max(self.highest - rows, self.lowest), self.highest
@@ -738,10 +739,6 @@ class QuantileInterval(Mechanism):
         inside = int(np.searchsorted(ends.lower, middle, side="right")), int(np.searchsorted(ends.upper, middle))
         likely = max(inside[0] - 3, 0), min(inside[1] + 2, ends.upper.size - 1)  # rungs a little outside the middle
         return float(ends.margins[likely]) / PARTS
-
-    def error(self, level: float = 0.95) -> Floats:
-        """Error in ranks."""
-        return self.rank_error(level)
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """The ends that were published; they hold at the level they were planned for."""
