@@ -1,96 +1,78 @@
-"""How long noise intervals of the median are, for kinds of rows that make them long, beside what nobody can avoid.
+"""How wide noise intervals of quantiles are, chosen by rank and read from nested counts, and what a plan foresees.
 
-Run ``python benchmarks/quantile_intervals.py``: it prints the table of ``docs/proofs/quantile.md``. Rows are those
-strictly inside: an interval that ends on a heap does not enclose it. It takes two minutes.
+Run ``python benchmarks/quantile_intervals.py``: it writes ``benchmarks/results/quantile_intervals.json`` and prints the
+table of ``docs/proofs/quantile.md``. It takes two minutes.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
+import json
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet import Bounds, Neighbours, PureDP
+from discreet import Bounds, Neighbours, PureDP, Schema
+from discreet.questions import QuantileQuestion
 from discreet.questions.quantile import Quantiles
 
-ROWS, EPSILON, LEVEL = 1000, 1.0, 0.95
-GRIDS = (10**4, 2 * 10**6)
-KINDS = {
-    "spread evenly": False,
-    "incomes (lognormal)": False,
-    "within a hundredth of the bounds": False,
-    "a gap of a fifth of the bounds at the median": False,
-    "a gap of four fifths": False,
-    "a gap of seven tenths, thirty times as dense below as above": False,
-    "incomes, half of them at multiples of 1/200 of the bounds": True,
-    "incomes, all at such multiples": True,
-    "nine values, not round ones": True,
+ADD = Neighbours.ADD_REMOVE
+Draw = Callable[[int, np.random.Generator], NDArray[np.float64]]
+POPULATIONS: dict[str, tuple[Draw, float, float]] = {
+    "zeros": (lambda rows, rng: np.where(rng.random(rows) < 0.7, 0.0, rng.lognormal(3, 1.2, rows)), 1000, 0.1),
+    "Pareto": (lambda rows, rng: rng.pareto(1.1, rows) + 1, 10_000, 0.1),
+    "t": (lambda rows, rng: 500 + 15 * rng.standard_t(2, rows), 1000, 0.1),
+    "even": (lambda rows, rng: 10_000 * rng.random(rows), 10_000, 0.1),
+    "incomes": (lambda rows, rng: rng.lognormal(10, 0.8, rows), 200_000, 1.0),
 }
-"""Whether rows share values."""
+"""How rows are drawn, their upper bound and their grid; the lower bound is 0."""
+ROWS, SHARES, EPSILONS = (60, 300, 1000, 3000, 50_000), (0.5, 0.9), (0.1, 1.0)
 
 
-def rows_of(kind: str, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A thousand numbers between 0 and 1."""
-    even, half = rng.random(ROWS), rng.random(ROWS) < 0.5
-    incomes = np.minimum(rng.lognormal(-3.5, 0.8, ROWS), 1)
-    round_incomes = np.round(incomes * 200) / 200
-    numbers = [
-        even,
-        incomes,
-        0.31 + 0.01 * even,
-        np.where(half, 0.4 * even, 1 - 0.4 * even),
-        np.where(half, 0.1 * even, 1 - 0.1 * even),
-        np.where(half, 0.01 * even, 1 - 0.3 * even),
-        np.where(half, round_incomes, incomes),
-        round_incomes,
-        0.0213 + 0.1037 * rng.integers(0, 9, ROWS),
-    ]
-    return dict(zip(KINDS, numbers, strict=True))[kind]
-
-
-def least(points: int, *, tied: bool, epsilon: float = EPSILON) -> int:
-    """Rows that half of the intervals enclose for some rows on the grid, whatever the mechanism (Theorem 6).
-
-    Examples
-    --------
-    >>> [least(points, tied=tied) for points in (10**4, 2 * 10**6) for tied in (False, True)]
-    [5, 7, 10, 13]
-    """
-    rows = 0
-    while (rows + 1) * epsilon < math.log((LEVEL - 0.5) / 2 * (points // (1 if tied else rows + 1))):
-        rows += 1
-    return rows
-
-
-def measured(kind: str, points: int, repeats: int) -> tuple[float, float, float]:
-    """Mean number of rows strictly inside, its standard error, and the share of intervals that enclose the median."""
-    rng, inside, held = np.random.default_rng(points), [], []
-    statistic = Quantiles(probabilities=0.5, bounds=Bounds(0, points, grid=1), interval=LEVEL)
-    mechanism = statistic.mechanism(PureDP(EPSILON), statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE))
+def measured(name: str, rows: int, share: float, epsilon: float, *, counts: bool, repeats: int) -> dict[str, float]:
+    """Mean width, root mean square error, share of intervals that hold the quantile, and the end's error in ranks."""
+    draw, high, grid = POPULATIONS[name]
+    bounds, rng = Bounds(0, high, grid=grid), np.random.default_rng(rows)
+    statistic = Quantiles(probabilities=share, bounds=bounds, interval=0.95, counts=counts)
+    mechanism = statistic.mechanism(PureDP(epsilon), statistic.sensitivity(neighbours=ADD))
+    found = []
     for _ in range(repeats):
-        exact = statistic.exact(rows_of(kind, rng) * points, neighbours=Neighbours.ADD_REMOVE)
-        steps, counts = np.asarray(exact.value)
-        rows = np.repeat(steps, counts)
-        low, _, high = np.asarray(mechanism.draw(exact.value, rng=rng))
-        inside.append(max(int(np.searchsorted(rows, high)) - int(np.searchsorted(rows, low, side="right")), 0))
-        held.append(low <= rows[ROWS // 2] and high >= rows[ROWS // 2 - 1])
-    return float(np.mean(inside)), float(np.std(inside)) / math.sqrt(repeats), float(np.mean(held))
+        value = np.asarray(statistic.exact(draw(rows, rng), neighbours=ADD).value)
+        data = np.repeat(value[0], value[1])
+        truth, target = data[int(np.ceil(share * rows - 1e-9)) - 1], share * rows
+        low, middle, top = np.rint(np.asarray(mechanism.draw(value, rng=rng)) / grid)
+        away = max(target - np.searchsorted(data, low, "right"), np.searchsorted(data, top) - target, 0.0)
+        found.append([(top - low) * grid, ((middle - truth) * grid) ** 2, low <= truth <= top, away])
+    width, square, held, _ = np.mean(found, axis=0)
+    reach = float(np.quantile([one[3] for one in found], 0.95, method="higher"))
+    return {"width": width, "rmse": square**0.5, "held": held, "ranks": reach}
+
+
+def planned(name: str, rows: int, share: float, epsilon: float) -> float:
+    """The error that a plan foresees, in ranks to the farther end."""
+    _, high, grid = POPULATIONS[name]
+    schema = Schema(columns={"x": Bounds(0, high, grid=grid)})
+    asked = QuantileQuestion(schema, "x", share, guarantee=PureDP(epsilon), expected_rows=rows)
+    return float(asked.plan().error_95 or 0.0)
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, store and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=400)
-    repeats = parser.parse_args().repeats
-    print("| rows | 10⁴ points | 2·10⁶ points | enclosed | nobody less than |")
-    print("|---|---:|---:|---:|---:|")
-    for kind, tied in KINDS.items():
-        found = [measured(kind, points, repeats) for points in GRIDS]
-        means = " | ".join(f"{mean:.1f} ± {error:.1f}" for mean, error, _ in found)
-        bounds = ", ".join(str(least(points, tied=tied)) for points in GRIDS)
-        print(f"| {kind} | {means} | {min(share for *_, share in found):.1%} | {bounds} |", flush=True)
+    parser.add_argument("--repeats", type=int, default=500)
+    repeats, stored = parser.parse_args().repeats, []
+    print("| rows, n, q, ε | width | RMSE | held |\n|---|---:|---:|---:|")
+    for case in product(POPULATIONS, ROWS, SHARES, EPSILONS):
+        choice, counts = (measured(*case, counts=one, repeats=repeats) for one in (False, True))
+        plan = planned(*case) if case[0] == "even" else None
+        stored.append({"case": case, "choice": choice, "counts": counts, "planned": plan})
+        both = (" → ".join(f"{one[key]:.3g}" for one in (choice, counts)) for key in ("width", "rmse", "held"))
+        print(f"| {', '.join(str(one) for one in case)} | {' | '.join(both)} |", flush=True)
+    target = Path(__file__).parent / "results" / "quantile_intervals.json"
+    target.write_text(json.dumps({"repeats": repeats, "cases": stored}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
