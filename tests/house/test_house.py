@@ -213,9 +213,9 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 204,
-    "code lines": 52_740,
-    "classes": 514,
+    "files": 205,
+    "code lines": 52_940,
+    "classes": 516,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_860,
