@@ -14,7 +14,7 @@ from discreet.audit.worlds import attack_world, generated_worlds
 from discreet.core import schema as stable
 from discreet.core.ledger import balance
 from discreet.core.protection import Neighbours
-from discreet.core.rows import expressions, keep, snapshot
+from discreet.core.rows import expressions, keep
 from discreet.core.schema import Contribution
 from discreet.mechanisms.omission.step import AbsoluteDistance, PoissonSample
 from discreet.questions.quantile import Quantiles
@@ -115,7 +115,7 @@ def self_cost(costs):
 
 
 def features_not_clipped():
-    return patch.object(snapshot, "clipped", lambda value, low, high: value.cast("int64"))
+    return patch.object(expressions, "clipped", lambda value, low, high: value.cast("int64"))
 
 
 def scaled_by_data():

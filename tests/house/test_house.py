@@ -214,8 +214,8 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 52_940,
-    "classes": 516,
+    "code lines": 52_934,
+    "classes": 513,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_860,

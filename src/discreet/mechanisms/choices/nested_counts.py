@@ -21,14 +21,7 @@ from discreet.core.guarantee import Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Floats, Truth, generator
 from discreet.core.numbers import decimal, greatest, not_below, up
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.mechanisms.choices.quantile import (
-    Histogram,
-    Integers,
-    RankStatistic,
-    group_histograms,
-    require_grid,
-    share_of,
-)
+from discreet.mechanisms.choices import quantile
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
@@ -97,12 +90,14 @@ def noise_beyond(share: float, reached: Array, scale: float) -> Array:
 class _Counted:
     """Cells of grid steps, each from its start to before the next, with noisy counts of rows."""
 
-    edges: Integers
+    edges: quantile.Integers
     counts: Array
     scale: float
 
     @classmethod
-    def of(cls, part: Histogram, edges: Integers, scale: float, rng: np.random.Generator | None) -> _Counted:
+    def of(
+        cls, part: quantile.Histogram, edges: quantile.Integers, scale: float, rng: np.random.Generator | None
+    ) -> _Counted:
         steps, rows = part
         totals = np.bincount(np.searchsorted(edges, steps, side="right") - 1, weights=rows, minlength=edges.size - 1)
         return cls(edges, np.asarray(Geometric(scale).draw(totals.astype(np.int64), rng=rng)), scale)
@@ -138,7 +133,7 @@ class _Counted:
         start, end = int(self.edges[seems]), int(self.edges[seems + 1]) - 1
         return int(self.edges[first]), start + round(within * (end - start)), int(self.edges[last + 1]) - 1
 
-    def cut(self, first: int, last: int, cells: int) -> Integers:
+    def cut(self, first: int, last: int, cells: int) -> quantile.Integers:
         """Edges inside some cells: a third each by their number, by their widths and by the rows that seem there."""
         edges, rows = self.edges[first : last + 2], np.maximum(self.counts[first : last + 1], 0.0)
         parts = 1 / rows.size + np.diff(edges) / (edges[-1] - edges[0]) + rows / max(rows.sum(), 1.0)
@@ -195,7 +190,7 @@ class NestedCounts(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", requirements.positive("rate", self.rate))
-        require_grid(self)
+        quantile.require_grid(self)
         if not requirements.probability("miss", self.miss, below_one=False) > 0:
             raise InvalidParameter("miss", self.miss, "must be above 0 and at most 1", "Pass miss=0.05.")
         listed = requirements.listed("shares", self.shares, "shares=(0.5,)")
@@ -206,11 +201,16 @@ class NestedCounts(Mechanism):
 
     @classmethod
     def calibrate(
-        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, statistic: RankStatistic | None = None, groups: int = 1
+        cls,
+        guarantee: Guarantee,
+        sensitivity: Sensitivity,
+        *,
+        statistic: quantile.RankStatistic | None = None,
+        groups: int = 1,
     ) -> Self:
         """The least noise that meets ``guarantee``, a pure ε, for the intervals of ``statistic``."""
-        described: RankStatistic = requirements.instance(
-            "statistic", statistic, RankStatistic, "statistic=Quantiles(interval=0.95, counts=True, …)"
+        described: quantile.RankStatistic = requirements.instance(
+            "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, counts=True, …)"
         )
         target, moved = decimal(guarantee.to(PureDP).epsilon), Fraction(sensitivity.require_l1())
         if target == 0:
@@ -226,7 +226,7 @@ class NestedCounts(Mechanism):
 
     def check(self, exact: Exact) -> None:
         """Refuse what is not a histogram on this grid."""
-        group_histograms(exact.value, self.lowest, self.highest, self.groups)
+        quantile.group_histograms(exact.value, self.lowest, self.highest, self.groups)
 
     def law(self, truth: Truth) -> Law:
         """There is none for numbers that come in threes."""
@@ -247,18 +247,18 @@ class NestedCounts(Mechanism):
     def draw(self, truth: Truth, *, rng: Rng = None) -> Floats:
         """Lower end, estimate and upper end of each quantile, group by group."""
         random = None if rng is None else generator(rng)
-        parts = group_histograms(truth, self.lowest, self.highest, self.groups)
+        parts = quantile.group_histograms(truth, self.lowest, self.highest, self.groups)
         steps = [step for part in parts for one in self._intervals(part, random) for step in one]
         return np.array([step * self.grid for step in steps])
 
     @cached_property
-    def ladder(self) -> Integers:
+    def ladder(self) -> quantile.Integers:
         """Edges of the first round: closer and closer to zero, or to the end that is next to it."""
         centre = min(max(0, self.lowest), self.highest)
         away = (self.highest - self.lowest) * 10 ** (-np.arange(_LADDER) / 4)
         return self._edges([centre, centre + 1], centre + np.rint(away), centre - np.rint(away))
 
-    def _edges(self, *lists: ArrayLike) -> Integers:
+    def _edges(self, *lists: ArrayLike) -> quantile.Integers:
         """Edges in order, each once, from the lowest point of the grid to after the highest."""
         inside = np.concatenate([np.asarray(one, dtype=np.int64) for one in lists])
         ends = [self.lowest, self.highest + 1]
@@ -269,9 +269,9 @@ class NestedCounts(Mechanism):
         worst = max((1 - share) ** 2 + share**2 for share in self.shares)
         return math.sqrt(_variance(1 / rate) * worst * len(self.shares) / 2)
 
-    def _intervals(self, part: Histogram, rng: np.random.Generator | None) -> list[tuple[int, int, int]]:
+    def _intervals(self, part: quantile.Histogram, rng: np.random.Generator | None) -> list[tuple[int, int, int]]:
         """Rounds until another one would not narrow the intervals; what decides are noisy counts alone."""
-        shares, left = [float(share_of(share)) for share in self.shares], Fraction(self.rate)
+        shares, left = [float(quantile.share_of(share)) for share in self.shares], Fraction(self.rate)
         last, hulls = self.highest - self.lowest < 2 * _FEWEST, []
         edges = np.arange(self.lowest, self.highest + 2) if last else self.ladder
         for more in range(_ROUNDS - 1, -1, -1):
