@@ -190,7 +190,8 @@ class Session(Questions):
             stored answer and spends nothing.
         """
         with self._use:
-            own, given = self._own(question), question.name if name is None else name
+            own = self._own(question)
+            given = question.name if name is None else name
             question = question if self._step is None else question.changed(omit=self._step)
             return own._answer(question.of_source(self.source_names), None if given is None else text("name", given))
 
@@ -245,7 +246,8 @@ class Session(Questions):
         Returns the columns that the question reads and the schema does not declare.
         """
         omitted_by = () if question.omit is None else question.omit.columns or ()
-        declared, others = self.schema.source_columns(question.columns_read()), question.source_columns_read()
+        declared = self.schema.source_columns(question.columns_read())
+        others = question.source_columns_read()
         self._source.check(self.schema, [*declared, *others, *omitted_by])
         named = self.schema.of_rows.related
         if {*self._related} != {*named}:

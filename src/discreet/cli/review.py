@@ -161,7 +161,8 @@ def bundle(
     from discreet.plans.review import public_key, signer
 
     place, password = _key_file(by, key), _password(by)
-    sign, public = signer(place, password), public_key(place, password)
+    sign = signer(place, password)
+    public = public_key(place, password)
     written = write_bundle(file, out or file.with_suffix(".bundle"), by=by, public=public, sign=sign, period=period)
     _said(json, str(written), file=str(written), by=by, key=public)
 

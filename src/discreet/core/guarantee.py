@@ -131,7 +131,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     from scipy.special import log_ndtr
 
     def excess(u: float) -> float:  # u = ε/μ keeps tiny μ in range
-        first, second = float(log_ndtr(mu / 2 - u)), mu * u + float(log_ndtr(-mu / 2 - u))
+        first = float(log_ndtr(mu / 2 - u))
+        second = mu * u + float(log_ndtr(-mu / 2 - u))
         return first + math.log(max(-math.expm1(min(second - first, 0.0)), 1e-300)) - math.log(delta)
 
     high = 1.0
@@ -330,7 +331,8 @@ class ApproxDP(Guarantee):
         if epsilon >= self.epsilon:
             return self.delta
         with precisely():
-            top, wanted = ball(decimal(self.epsilon)).exp(), ball(decimal(epsilon)).exp()
+            top = ball(decimal(self.epsilon)).exp()
+            wanted = ball(decimal(epsilon)).exp()
             own = ball(decimal(self.delta))
             return min(up(own + (1 - own) * (top - wanted) / (1 + top)), 1.0)
 
@@ -338,7 +340,8 @@ class ApproxDP(Guarantee):
         if delta < self.delta:
             return math.inf
         with precisely():
-            top, own = ball(decimal(self.epsilon)).exp(), ball(decimal(self.delta))
+            top = ball(decimal(self.epsilon)).exp()
+            own = ball(decimal(self.delta))
             inner = top - (ball(decimal(delta)) - own) / (1 - own) * (1 + top)
             return 0.0 if inner <= 1 else max(0.0, min(up(inner.log()), self.epsilon))
 
@@ -351,7 +354,8 @@ class ApproxDP(Guarantee):
     def tradeoff(self, alpha: ArrayLike) -> Curve:
         """f(α) = max(0, 1 − δ − e^ε·α, e^{−ε}·(1 − δ − α))."""
         a = type_one(alpha)
-        steep, flat = math.exp(min(self.epsilon, 700.0)), math.exp(-self.epsilon)
+        steep = math.exp(min(self.epsilon, 700.0))
+        flat = math.exp(-self.epsilon)
         return plain(np.maximum(0.0, np.maximum(1 - self.delta - steep * a, flat * (1 - self.delta - a))))
 
     def sentence(self) -> str:

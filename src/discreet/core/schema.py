@@ -530,7 +530,8 @@ class Schema:
 
     def columns_behind(self, names: Sequence[str]) -> tuple[str, ...]:
         """These declared columns, and all that their formulas and ``where`` name, in the order of the schema."""
-        found, waiting = set[str](), [*names, *([] if self.where is None else self.where.names())]
+        found = set[str]()
+        waiting = [*names, *([] if self.where is None else self.where.names())]
         while waiting:
             name = waiting.pop()
             if name not in found:

@@ -605,10 +605,12 @@ class LeastSquares:
         """Variance, and fourth cumulant, of the estimate of ``along``·β where the truth is off it by so much."""
         pulled = self._inverse @ along
         reach = pulled @ along
-        pull, left = Linear.combined(pulled, self.terms), self._residual(self.coefficients)
+        pull = Linear.combined(pulled, self.terms)
+        left = self._residual(self.coefficients)
         moment = self.moments.weights
         noise = self.moments.noise_along(moment(pull, left), moment(pull, pull) / reach[..., None])
-        sampled, unseen = self._squares(pulled, pull, left), self._unseen(pull, reach)
+        sampled = self._squares(pulled, pull, left)
+        unseen = self._unseen(pull, reach)
 
         def spread(off: Array) -> tuple[Array, Array]:
             variance, fourth = noise(off)
@@ -659,7 +661,8 @@ class LeastSquares:
             raise InvalidParameter("squares", None, "were not measured", "Measure them after the fit.")
         square = self.moments.weights_above
         each = [square(pull, pull, left, left), -2 * square(pull, pull, pull, left), square(pull, pull, pull, pull)]
-        totals, noise = [self.moments.total(one) for one in each], self.moments.noise_of_parabola(*each)
+        totals = [self.moments.total(one) for one in each]
+        noise = self.moments.noise_of_parabola(*each)
         return lambda further: np.asarray(
             np.maximum(polynomial(totals, further), 0.0)
             + _CAUTION * np.sqrt(np.maximum(polynomial(noise, further), 0.0))
@@ -712,7 +715,8 @@ class LeastSquares:
 
     def _joint(self, pulled: Array, coefficients: Array) -> Array:
         """Covariance of linear functions of ŝ − Ŝβ, each row of ``pulled`` one of them."""
-        pulls, left = [Linear.combined(row, self.terms) for row in pulled], self._residual(coefficients)
+        pulls = [Linear.combined(row, self.terms) for row in pulled]
+        left = self._residual(coefficients)
         used = np.array([self.moments.weights(pull, left) for pull in pulls])
         found = self._sampled * self._joint_squares(pulled, pulls, left)
         for j in range(len(pulls)):
@@ -779,7 +783,8 @@ class MeasuredSquares:
         """
         found = np.moveaxis(fit._inverse, -2, 0).copy()
         found[0] = np.eye(len(fit.terms))[0] / np.asarray(fit.rows)[..., None]
-        reaches, cut = _reach(Linear.combined(found, fit.terms)), _reach(fit._residual(fit.coefficients))
+        reaches = _reach(Linear.combined(found, fit.terms))
+        cut = _reach(fit._residual(fit.coefficients))
         return found, np.maximum(reaches, 1e-300), plain(np.clip(cut, 1e-300, 1.0))
 
     @cached_property
@@ -800,7 +805,8 @@ class MeasuredSquares:
         found, reaches, _ = self._pulls
         pulled = Linear.combined(found / reaches[..., None], self.fit.terms)
         weights = self.fit.moments.weights(pulled, pulled)
-        squares, noise = self.fit.moments.total(weights), self.fit.moments.noise_of(weights)[0]
+        squares = self.fit.moments.total(weights)
+        noise = self.fit.moments.noise_of(weights)[0]
         most = np.clip(squares, 0.0, self.fit.rows)
         totals = np.moveaxis(self.totals, -1, 0)
         noise = noise / 4 + self.noise / 8

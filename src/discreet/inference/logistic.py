@@ -115,7 +115,8 @@ class ScorePolynomials:
     @cached_property
     def bias(self) -> Array:
         """The largest distance of D·σ − N·(1 − σ) from 0, in every range."""
-        (yes, no), share = _polynomials(self._score[..., None], _CLOSER), self._shares(_CLOSER)
+        (yes, no) = _polynomials(self._score[..., None], _CLOSER)
+        share = self._shares(_CLOSER)
         return np.asarray(np.abs(yes * share - no * (1 - share)).max(axis=-1))
 
     def _at(self, coefficients: Array, log_odds: Array) -> Array:
@@ -364,7 +365,8 @@ class LogisticFit:
 
     def _information(self, local: _Local) -> Array:
         """The rate at which the score falls with the coefficients, under the model."""
-        (no, yes), (for_yes, for_no) = self._weights, local.polynomials.slopes(local.log_odds).reshape(2, -1)
+        (no, yes) = self._weights
+        (for_yes, for_no) = local.polynomials.slopes(local.log_odds).reshape(2, -1)
         return np.asarray((self._points * (yes * for_yes + no * for_no)) @ self._points.T)
 
     def _solved(self, start: Array, free: Array, near: float) -> tuple[Array, bool]:
@@ -439,7 +441,8 @@ class LogisticFit:
         values = pulls @ self._points
         used = np.array([self._on_parts(one, local.score) for one in values])
         squares = local.polynomials.squares(local.log_odds)
-        covariance, fourth = np.zeros((len(pulls), len(pulls))), np.zeros(len(pulls))
+        covariance = np.zeros((len(pulls), len(pulls)))
+        fourth = np.zeros(len(pulls))
         # Squared scores are mostly those of the rarer outcome, so its rows are what the terms use up.
         rarer = min(self._outcomes)
         sampled = self.moments.rows_per_unit * rarer / max(rarer - len(self.terms), 1.0)
@@ -524,7 +527,8 @@ class LogisticFit:
 
     def interval(self, along: Array, level: float) -> tuple[float, float]:
         """All values of ``along``·β that are not rejected; without an end where nothing can be said."""
-        estimate, unit = float(along @ self.coefficients), self.standard_error(along)
+        estimate = float(along @ self.coefficients)
+        unit = self.standard_error(along)
         if self._unknown(along):
             return -math.inf, math.inf
         if unit == 0:  # all of the population was counted, without noise

@@ -113,7 +113,8 @@ class NoiseSum:
     def of(cls, law: Law, weights: ArrayLike, variance: Any = 0.0) -> NoiseSum:
         """The distribution of N(0, variance) + Σ wᵢZᵢ for noises Zᵢ of ``law``, which is that of one coordinate."""
         spread = float(np.sqrt(np.max(np.asarray(law.variance))))
-        deviations, kurtosis = spread * np.abs(np.asarray(weights, dtype=float)), excess_kurtosis(law)
+        deviations = spread * np.abs(np.asarray(weights, dtype=float))
+        kurtosis = excess_kurtosis(law)
         if len(deviations) > _MOST_APART:
             # Scales of so many noises cannot be told apart in floats: one noise has their variance and kurtosis.
             total = (deviations**2).sum(axis=0)
@@ -340,7 +341,8 @@ def ratio_interval(
     steps = np.linspace(low, high, _STEPS).reshape(-1, *[1] * top.ndim)
     grid = np.sort(np.concatenate([np.broadcast_to(steps, (_STEPS, *top.shape)), best[None]]), axis=0)
     held = accepted(grid)
-    first, last = np.argmax(held, axis=0), len(grid) - 1 - np.argmax(held[::-1], axis=0)
+    first = np.argmax(held, axis=0)
+    last = len(grid) - 1 - np.argmax(held[::-1], axis=0)
     inner, outer = (
         np.array([np.take_along_axis(grid, np.clip(place, 0, len(grid) - 1)[None], axis=0)[0] for place in pair])
         for pair in ((first, last), (first - 1, last + 1))
@@ -359,7 +361,9 @@ def ratio_interval(
 def _tail(mechanism: Mechanism) -> Callable[[Array, Array], Array]:
     """P(|Σ wᵢZᵢ| > t) as a function of t and the |wᵢ|, with half a grid cell of rounding each allowed for."""
     law = mechanism.law(0.0)
-    cell, spread, kurtosis = half_cell(law), float(np.sqrt(np.max(law.variance))), excess_kurtosis(law)
+    cell = half_cell(law)
+    spread = float(np.sqrt(np.max(law.variance)))
+    kurtosis = excess_kurtosis(law)
 
     def tail(t: Array, weights: Array) -> Array:
         noise = NoiseSum(0.0, spread * weights, kurtosis)

@@ -59,7 +59,8 @@ class TestDesign:
         >>> design.sample_size(guarantee=GaussianDP(0.3))
         623
         """
-        shares, truth = _shares("null", null).ravel(), _shares("alternative", alternative).ravel()
+        shares = _shares("null", null).ravel()
+        truth = _shares("alternative", alternative).ravel()
         if shares.size != truth.size:
             raise InvalidParameter("alternative", truth, f"must have {shares.size} cells", "Check its length.")
         return cls(shares.size - 1, lambda n, variance: _distance(n * (truth - shares), shares, n, variance))
@@ -128,7 +129,8 @@ class TestDesign:
     ) -> int:
         """The smallest number of rows a table that detects the alternative with this power."""
         variance = _scale(guarantee, neighbours) ** 2
-        wanted, level = positive_probability("power", power), positive_probability("alpha", alpha)
+        wanted = positive_probability("power", power)
+        level = positive_probability("alpha", alpha)
         self._check_reachable(wanted, level)
         low, high = 0, 1
         while self._power(high, variance, level) < wanted:
@@ -148,7 +150,8 @@ class TestDesign:
     ) -> GaussianDP:
         """The strongest μ-GDP guarantee a table under which the alternative is still detected with this power."""
         rows = requirements.positive_integer("n", n)
-        wanted, level = positive_probability("power", power), positive_probability("alpha", alpha)
+        wanted = positive_probability("power", power)
+        level = positive_probability("alpha", alpha)
         self._check_reachable(wanted, level)
         if self._power(rows, 0.0, level) <= wanted:
             raise InvalidParameter(

@@ -94,7 +94,8 @@ class BoxLaw(LocationLaw):
         p = probabilities(q)
         tail = np.minimum(p, 1 - p)
         # P(X > z) ≤ P(radius > z), so the radius that exceeds its own quantile is above what is looked for.
-        low, high = np.zeros(p.shape), scipy.special.gammainccinv(self.dimension + 1, tail)
+        low = np.zeros(p.shape)
+        high = scipy.special.gammainccinv(self.dimension + 1, tail)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             above = self._tail(middle) > tail
@@ -104,7 +105,8 @@ class BoxLaw(LocationLaw):
 
     def _family(self, location: sampler.Location, scale: Array, grid: Array, shape: tuple[int, ...]) -> sampler.Family:
         together = self.dimension if self._shape else 1
-        cells, rows = float(self.scale / self.grid), math.prod(shape) // together
+        cells = float(self.scale / self.grid)
+        rows = math.prod(shape) // together
         return _BoxFamily(float(self.scale), cells, rows, self.dimension, together)
 
     def _simulate(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -86,7 +86,8 @@ def _merged(profiles: Iterable[Profile]) -> list[Profile]:
 
 def _root(square: Fraction) -> Fraction:
     """√square, exact where it is rational, otherwise too large by at most 2^{−128} of it."""
-    numerator, denominator = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    numerator = math.isqrt(square.numerator)
+    denominator = math.isqrt(square.denominator)
     if Fraction(numerator**2, denominator**2) == square:
         return Fraction(numerator, denominator)
     unit = Fraction(2) ** ((square.numerator.bit_length() - square.denominator.bit_length()) // 2 - 130)

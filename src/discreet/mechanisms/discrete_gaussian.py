@@ -89,7 +89,8 @@ class DiscreteGaussianFamily:
     def thresholds(self) -> tuple[Words, Words]:
         """The tails in units of 2⁻⁶³, rounded down and up by more than their error; in rising order."""
         parts = self.rising * 2.0**63
-        low, high = np.floor(parts * (1 - TABLE_ERROR)), np.ceil(parts * (1 + TABLE_ERROR))
+        low = np.floor(parts * (1 - TABLE_ERROR))
+        high = np.ceil(parts * (1 + TABLE_ERROR))
         return low.astype(np.uint64), np.minimum(high, 2.0**63).astype(np.uint64)
 
     @cached_property
@@ -147,7 +148,8 @@ def _weight(square: Fraction, step: int) -> arb:
 @lru_cache(maxsize=64)
 def _sum_from(square: Fraction, first: int, bits: int) -> arb:
     """Σ e^{−k²/2σ²} over k ≥ ``first`` ≥ 1, good to ``bits``, which must be the working precision."""
-    weight, ratio = _weight(square, first), _weight(square, 1) ** (2 * first + 1)
+    weight = _weight(square, first)
+    ratio = _weight(square, 1) ** (2 * first + 1)
     falls = _weight(square, 1) ** 2
     total, negligible = arb(0), weight * arb(2) ** -(bits + 8)
     # Successive weights have falling ratios, so the rest is less than a geometric series.

@@ -85,7 +85,8 @@ class GeneralizedGaussianFamily:
         radius = (uniform.rad() + abs(tail(middle, self.order) - uniform.mid())) / density
         while True:  # until both ends are proved to lie outside the interval
             radius = (4 * radius).upper()
-            low, high = (middle - radius).lower(), (middle + radius).upper()
+            low = (middle - radius).lower()
+            high = (middle + radius).upper()
             above = bool(low <= 0) or bool(tail(low, self.order) >= uniform)
             if above and bool(tail(high, self.order) <= uniform):
                 return middle + radius * arb(0, 1)
@@ -186,7 +187,8 @@ class GeneralizedGaussianProfile(CurveProfile):
     made_of: ClassVar[tuple[str, ...]] = ("shift", "order")
 
     def __init__(self, shift: float | Fraction, *, order: int) -> None:
-        self.shift, self.order = requirements.exact_positive("shift", shift), _order(order)
+        self.shift = requirements.exact_positive("shift", shift)
+        self.order = _order(order)
 
     def _delta(self, epsilon: float) -> float:
         exact = decimal(epsilon)
@@ -205,7 +207,9 @@ class GeneralizedGaussianProfile(CurveProfile):
 
     def _edge(self, epsilon: Fraction) -> arb:
         """The output x up to which the loss ``|x − t|^p − |x|^p`` is above ε: a ball that is proved to hold it."""
-        p, t, wanted = self.order, ball(self.shift), ball(epsilon)
+        p = self.order
+        t = ball(self.shift)
+        wanted = ball(epsilon)
 
         def loss(x: arb) -> arb:
             return abs(x - t) ** p - abs(x) ** p

@@ -249,7 +249,8 @@ class Geometric(WholeNoise):
 
     def profile(self, sensitivity: Sensitivity) -> GeometricProfile:
         """The exact privacy curve; where only ℓ₁ is known, the curve of the worst mechanism with the same ε."""
-        moves, unit = exact_moves(sensitivity), 1 / Fraction(self.scale)
+        moves = exact_moves(sensitivity)
+        unit = 1 / Fraction(self.scale)
         if sensitivity.moves is None:
             return GeometricProfile(math.ceil(moves[0]) * unit, [1])
         return GeometricProfile(unit, [math.ceil(move) for move in moves])

@@ -247,7 +247,9 @@ class LaplaceProfile(loss_distribution.CurveProfile):
         # lee2022, proof of Proposition 9: T(Lap(0, 1), Lap(t, 1)).
         t = float(self.shifts[0])
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            left, middle, right = 1 - np.exp(t) * alpha, np.exp(-t) / (4 * alpha), np.exp(-t) * (1 - alpha)
+            left = 1 - np.exp(t) * alpha
+            middle = np.exp(-t) / (4 * alpha)
+            right = np.exp(-t) * (1 - alpha)
         return plain(np.where(alpha >= 0.5, right, np.where(alpha >= math.exp(-t) / 2, middle, left)))
 
     def __str__(self) -> str:
@@ -302,7 +304,8 @@ def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
     loss_distribution.refuse_nothing(guarantee)
     moves = exact_moves(sensitivity)
     if isinstance(guarantee, PureDP) or (isinstance(guarantee, ApproxDP) and guarantee.delta == 0):
-        bound, epsilon = sum(moves, Fraction(0)), decimal(guarantee.epsilon)
+        bound = sum(moves, Fraction(0))
+        epsilon = decimal(guarantee.epsilon)
         return loss_distribution.least_scale(
             lambda b: bound <= epsilon * Fraction(b), loss_distribution.quotient(bound, epsilon), guarantee
         )
@@ -314,7 +317,8 @@ def laplace_scale(guarantee: Guarantee, sensitivity: Sensitivity) -> float:
 
 
 def _laplace_approximate(guarantee: ApproxDP, moves: Moves) -> float:
-    epsilon, total = decimal(guarantee.epsilon), sum(moves, Fraction(0))
+    epsilon = decimal(guarantee.epsilon)
+    total = sum(moves, Fraction(0))
     with precisely(loss_distribution.working_bits(guarantee.delta)):
         delta = ball(decimal(guarantee.delta))
         reach = ball(epsilon) - 2 * (1 - delta).log()

@@ -504,7 +504,8 @@ def dominates(mu: arb, delta: Callable[[Fraction], arb], total: Fraction) -> boo
 def _settled(mu: arb, low: Fraction, high: Fraction, known: dict[Fraction, arb]) -> bool:
     centre = (low + high) / 2
     # dδ_μ/dx = −Φ(−μ/2 − ε/μ): the terms that contain the density cancel.
-    height, slope = gaussian_delta(mu, centre), -normal_cdf(-mu / 2 - ball(centre) / mu)
+    height = gaussian_delta(mu, centre)
+    slope = -normal_cdf(-mu / 2 - ball(centre) / mu)
     at = ball(centre).exp()
     return all(bool(height + slope * (ball(end).exp() - at) >= known[end]) for end in (low, high))
 

@@ -40,7 +40,9 @@ class WholeShareLaw(Law):
     """
 
     def __init__(self, truth: Truth, noise: Mechanism, rows: int) -> None:
-        self.rows, self._truth, self.counts = rows, float_truth(truth), noise.law(_counts(truth, rows))
+        self.rows = rows
+        self._truth = float_truth(truth)
+        self.counts = noise.law(_counts(truth, rows))
 
     @property
     def shape(self) -> tuple[int, ...]:

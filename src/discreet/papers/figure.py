@@ -301,7 +301,8 @@ def _ticks(values: Sequence[float], log: bool) -> dict[str, Any]:
         return {"tickCount": 5}
     if len(set(values)) <= _MOST_TICKS:
         return {"values": sorted(set(values))}
-    first, last = floor(log10(min(values))), ceil(log10(max(values)))
+    first = floor(log10(min(values)))
+    last = ceil(log10(max(values)))
     return {"values": [10.0**power for power in range(first, last + 1)]}
 
 

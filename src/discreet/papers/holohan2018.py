@@ -45,7 +45,8 @@ def _split(seed: int) -> tuple[Array, NDArray[Any], Array, NDArray[Any]]:
 
 
 def _figure_2_cells(quick: bool) -> list[dict[str, Any]]:
-    budgets, versions = EPSILONS[2::3] if quick else EPSILONS, ("as published", "certified")
+    budgets = EPSILONS[2::3] if quick else EPSILONS
+    versions = ("as published", "certified")
     return grid(epsilon=budgets, mechanism=(*MECHANISMS,), version=versions, simulations=10 if quick else 100)
 
 
@@ -179,7 +180,8 @@ def _figure_1_cells(quick: bool) -> list[dict[str, Any]]:
 def figure_1(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
     """Densities on [0, 1] of the standard and of the bounded law; the standard one goes on outside."""
     q, scale = parameters["q"], parameters["scale"]
-    bounded, standard = laplace.TruncatedLaplaceLaw(q, scale, 0.0, 1.0), LaplaceLaw(q, scale)
+    bounded = laplace.TruncatedLaplaceLaw(q, scale, 0.0, 1.0)
+    standard = LaplaceLaw(q, scale)
     for x in np.linspace(-0.5, 1.5, parameters["points"]):
         inside = 0.0 <= x <= 1.0
         yield {"x": float(x), "law": "standard Laplace", "density": float(standard.pdf(x))}

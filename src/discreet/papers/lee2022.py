@@ -31,7 +31,8 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 LEVEL = 0.05
-REPLACED, ADDED = Sensitivity(moves=(1.0, 1.0)), Sensitivity(moves=(1.0,))
+REPLACED = Sensitivity(moves=(1.0, 1.0))
+ADDED = Sensitivity(moves=(1.0,))
 PAPER = ("M_Lap", "M_G", "M_r", "M_JS0", "M_JS", "M_rJS")
 _BLOCK = 40
 """Resamples at once: few enough that runs which are already decided take part in no more of them."""
@@ -102,7 +103,8 @@ def _rejections(resampled: Callable[[NDArray[np.intp], int], Array], observed: A
     number, as for 99 and 199, the paper's rule (share < 5 %) and the valid one ((1 + count)/(B + 1) ≤ 5 %) agree.
     """
     allowed = int(np.ceil(LEVEL * resamples)) - 1
-    above, undecided = np.zeros(len(observed), dtype=np.int64), np.arange(len(observed))
+    above = np.zeros(len(observed), dtype=np.int64)
+    undecided = np.arange(len(observed))
     for start in range(0, resamples, _BLOCK):
         simulated = resampled(undecided, min(_BLOCK, resamples - start))
         above[undecided] += (simulated >= observed[undecided, None]).sum(axis=1)
@@ -163,7 +165,8 @@ def default_rejections(
     elif test == "independence":
         observe = _independence(n if known else None, sigma)
         square = first.reshape(runs, 3, -1)
-        by_row, by_column = _shares(np.maximum(square.sum(-1), 0)), _shares(np.maximum(square.sum(-2), 0))
+        by_row = _shares(np.maximum(square.sum(-1), 0))
+        by_column = _shares(np.maximum(square.sum(-2), 0))
         shares = (by_row[:, :, None] * by_column[:, None, :]).reshape(runs, -1)
     totals = [
         np.full(runs, n) if known else np.maximum(np.round(sample.sum(axis=-1)), 1).astype(np.int64)
@@ -272,7 +275,8 @@ def _power_finding(rows: list[Row]) -> str:
     rivals = [row for row in rows if row["mechanism"] != "default"]
     failed = [row for row in rivals if row["size"] > 0.065]
     worst_size = max(rivals, key=lambda row: float(row["size"]))
-    top, bottom = max(gains, key=lambda gain: gain[0]), min(gains, key=lambda gain: gain[0])
+    top = max(gains, key=lambda gain: gain[0])
+    bottom = min(gains, key=lambda gain: gain[0])
     above = sum(gain > 3 * error for gain, error, _ in gains)
     below = sum(gain < -3 * error for gain, error, _ in gains)
     mean = float(np.mean([gain for gain, _, _ in gains]))

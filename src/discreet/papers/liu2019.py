@@ -149,7 +149,8 @@ def _synthesis(parameters: Mapping[str, Any], seed: int) -> Iterator[Row]:
         return
     for index, truth in enumerate(SHARES):
         estimates = sets[:, :, index]
-        centre, between = estimates.mean(axis=0), estimates.var(axis=0, ddof=1)
+        centre = estimates.mean(axis=0)
+        between = estimates.var(axis=0, ddof=1)
         within = np.mean(estimates * (1 - estimates), axis=0) / parameters["n"]
         df = (SETS - 1) * (1 + SETS * within / np.maximum(between, 1e-300)) ** 2
         reach = stdtrit(np.minimum(df, 1e10), 0.975) * np.sqrt(between / SETS + within)

@@ -256,7 +256,8 @@ def _estimates(
         above = np.clip(sanitizer.add((p - end).astype(float), 1.0), 0, p)
         inside = np.maximum(p - below - above, 1.0)
     else:
-        below, above = np.full(low.shape, float(at[0])), np.full(low.shape, float(p - at[1]))
+        below = np.full(low.shape, float(at[0]))
+        above = np.full(low.shape, float(p - at[1]))
         inside = np.full(low.shape, float(at[1] - at[0]))
     found = CensoredNormal(
         below=below, inside=inside, above=above, lower=low, upper=high, total=total, squares=squares
@@ -347,7 +348,8 @@ def _default_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
 
 def _default_finding(rows: list[Row]) -> str:
     reached = sum(bool(row["reached"]) for row in rows)
-    low, high = min(row["coverage"] for row in rows), max(row["coverage"] for row in rows)
+    low = min(row["coverage"] for row in rows)
+    high = max(row["coverage"] for row in rows)
     sizes = [row["rejected"] for row in rows if row["θ"] == 0]
     gain = np.median([min(row["RMSE 4S"], row["RMSE winsorized"]) / row["RMSE"] for row in rows])
     return (
@@ -373,7 +375,9 @@ def _placement_cells(quick: bool) -> list[dict[str, Any]]:
 
 
 def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
-    law, censor, method = LAWS[parameters["law"]], (0.1, 0.1), paper.Censored(double_down=True)
+    law = LAWS[parameters["law"]]
+    censor = (0.1, 0.1)
+    method = paper.Censored(double_down=True)
     width = law.bounds[1] - law.bounds[0]
     bounds = (-width, width)
     for budget in EPSILONS[:4]:
@@ -403,7 +407,8 @@ def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
 
 def _reach(ends: Any, true: Any) -> Any:
     """Width of an interval that covers both the placed and the true one, in units of the true width."""
-    low, high = np.minimum(ends[0], ends[1]), np.maximum(ends[0], ends[1])
+    low = np.minimum(ends[0], ends[1])
+    high = np.maximum(ends[0], ends[1])
     return (np.maximum(high, true[1]) - np.minimum(low, true[0])) / (true[1] - true[0])
 
 

@@ -175,7 +175,8 @@ def _swaps() -> int:
 
 def _cost(centres: NDArray[np.intp]) -> float:
     """Average distance of all rows to the nearest centre."""
-    rows, places = miranda2026_data.four_groups(2026), _universe()[centres]
+    rows = miranda2026_data.four_groups(2026)
+    places = _universe()[centres]
     return float(np.linalg.norm(rows[:, None] - places[None], axis=2).min(axis=1).mean())
 
 

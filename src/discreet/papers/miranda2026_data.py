@@ -303,7 +303,8 @@ class RepeatedMean:
 def estimate_mean(draws: Array) -> RepeatedMean:
     """Mean and normal interval."""
     finite = np.asarray(draws, dtype=float)
-    mean, error = float(finite.mean()), float(finite.std(ddof=1) / math.sqrt(finite.size))
+    mean = float(finite.mean())
+    error = float(finite.std(ddof=1) / math.sqrt(finite.size))
     return RepeatedMean(mean, error, mean - 1.96 * error, mean + 1.96 * error)
 
 

@@ -876,7 +876,8 @@ def _alone_in(directory: Path) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    handle, deadline = os.open(directory, os.O_RDONLY), time.monotonic() + _PATIENCE
+    handle = os.open(directory, os.O_RDONLY)
+    deadline = time.monotonic() + _PATIENCE
     try:
         while not _locked(handle):
             if time.monotonic() > deadline:

@@ -262,7 +262,8 @@ class PlannedQuestion:
 
 def line_of(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exception) -> int:
     """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
-    named, value = str(getattr(failure, "name", "")).split("[")[0], getattr(failure, "value", None)
+    named = str(getattr(failure, "name", "")).split("[")[0]
+    value = getattr(failure, "value", None)
     holding = [key for key, given in settings.items() if value is not None and _holds(given, value)]
     keys = [named] if named in holding or not holding else holding
     found = [one for key in keys for one in (LIMITS_OF_A_UNIT if key == "contribution" else (key,))]
@@ -481,7 +482,8 @@ class _Reader:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
         budget = self._guarantee("budget", self._table("budget"))
         sources, schema = self._sources(), self._schema()
-        terms, output = self._terms(), self._texts("output", ("directory",))
+        terms = self._terms()
+        output = self._texts("output", ("directory",))
         self.variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
         here, source = self.path.parent, self._source()
         self.period = self._period(period)
@@ -836,14 +838,16 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     then, now = (dict(_leaves("", {k: v for k, v in one.items() if k not in skipped})) for one in (before, after))
     said = [_changed(place, then.get(place), now.get(place)) for place in sorted(then.keys() | now.keys())
             if then.get(place) != now.get(place)]  # fmt: skip
-    asked, asks = before.get("questions", {}), after.get("questions", {})
+    asked = before.get("questions", {})
+    asks = after.get("questions", {})
     said += [f"release {name!r} is new: {_asked(asks[name])}." for name in asks if name not in asked]
     said += [f"release {name!r} is gone." for name in asked if name not in asks]
     return said + [line for name in asks if name in asked for line in _question(name, asked[name], asks[name])]
 
 
 def _question(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    then, now = dict(_leaves("", before)), dict(_leaves("", after))
+    then = dict(_leaves("", before))
+    now = dict(_leaves("", after))
     places = sorted(place for place in then.keys() | now.keys() if then.get(place) != now.get(place))
     told = [place for place in places if not place.startswith(_TOLD)]
     return [_changed(f"release {name!r}, {place}", then.get(place), now.get(place)) for place in told]

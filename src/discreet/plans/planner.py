@@ -354,7 +354,8 @@ class Scenario:
         return pa.table(found)
 
     def _codes(self, schema: Schema, name: str, codes: Mapping[str, Array], rng: np.random.Generator) -> Array:
-        labels, told = schema.categories(name).cells, self.columns.get(name)
+        labels = schema.categories(name).cells
+        told = self.columns.get(name)
         if not isinstance(told, ExpectedLabels):
             return rng.integers(labels, size=self.rows)
         others = 1 if told.by is None else schema.categories(told.by).cells
@@ -396,7 +397,8 @@ def _known(name: str, data: Any, allowed: Sequence[str] | None) -> dict[str, Any
 
 
 def _from_release(name: str, release: Any) -> ExpectedNumbers | ExpectedLabels:
-    mean, spread = getattr(release, "mean", None), getattr(release, "standard_deviation", None)
+    mean = getattr(release, "mean", None)
+    spread = getattr(release, "standard_deviation", None)
     if isinstance(mean, float) and isinstance(spread, float):
         return ExpectedNumbers(mean=mean, sd=max(spread, 1e-9))
     counts = np.ravel(np.asarray(getattr(release, "value", ()), dtype=float))
@@ -546,7 +548,8 @@ class Rehearsing(Planner):
         self, question: MeasuredQuestion[Any], rng: np.random.Generator
     ) -> tuple[list[list[Reading]], list[list[Reading]]]:
         """Readings of every answer, and of the answer without noise on the same rows; on a few sets of rows in turn."""
-        columns, sharp = question.columns_read(), question.changed(guarantee=_SHARP)
+        columns = question.columns_read()
+        sharp = question.changed(guarantee=_SHARP)
         answers: list[list[Reading]] = []
         truths: list[list[Reading]] = []
         sets = min(_DATA_SETS, self.repeats)

@@ -130,7 +130,9 @@ class Codebook(Tidy):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
-        profile, sizes, unit = self.profile, self.profile.unit_sizes, str(self.profile.protection.unit)
+        profile = self.profile
+        sizes = self.profile.unit_sizes
+        unit = str(self.profile.protection.unit)
         told = [
             (name, text) for name, text in self._profile_facts() if name in ("guarantee", "protects against", "release")
         ]

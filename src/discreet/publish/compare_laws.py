@@ -252,7 +252,8 @@ def _ends(bounds: Any) -> tuple[float, float]:
 def _moments(mechanism: Mechanism, truth: Any) -> tuple[float, float, float]:
     """Bias, variance and mean squared error; for a table the length of the bias, and sums over its cells."""
     law = mechanism.law(truth)
-    bias, variance = np.asarray(law.bias), np.asarray(law.variance)
+    bias = np.asarray(law.bias)
+    variance = np.asarray(law.variance)
     if bias.ndim == 0:
         return float(bias), float(variance), float(np.asarray(law.mse))
     exact = getattr(mechanism, "l2_cost", None)  # in closed form where there is one: laws of tables know draws only

@@ -742,8 +742,10 @@ class Ledger(ApprovedLedger):
         parts: str | Iterable[str] | None = None,
     ) -> Preview:
         """The cost of a release and the budget after it; writes nothing."""
-        content, balance = _scope(guarantee, partition, parts), self._follow().at(clock.now())
-        charge, left = balance.charge(content, balance.neighbours), balance.left_to(self._team)
+        content = _scope(guarantee, partition, parts)
+        balance = self._follow().at(clock.now())
+        charge = balance.charge(content, balance.neighbours)
+        left = balance.left_to(self._team)
         rounded_down = self._accounting.at_most
         after = rounded_down(less(left, charge)) if covers(left, charge) else None
         return Preview(charge=self._accounting.at_least(charge), remaining=rounded_down(left), after=after)

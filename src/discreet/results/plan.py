@@ -365,7 +365,8 @@ def _of_cells(question: Any, error: float, rows: int | None) -> list[str]:
 
 def privacy_is_free(question: Any, planned: Plan) -> str | None:
     """A sentence where noise is small beside sampling error; None elsewhere."""
-    error, chance = planned.rows()[0]["error_95"], sampling_error(question)
+    error = planned.rows()[0]["error_95"]
+    chance = sampling_error(question)
     if error is None or chance is None or error > _FREE * chance:
         return None
     return "Privacy costs next to nothing here: chance moves the answer far more than the noise does."

@@ -37,7 +37,8 @@ def label_words(label: Any, column: str = "") -> str:
 
 def listed(readings: Sequence[ReadingFacts]) -> Lines:
     """Header and lines of a list: one number per line."""
-    names, tested = label_columns(readings), any(reading["pvalue"] is not None for reading in readings)
+    names = label_columns(readings)
+    tested = any(reading["pvalue"] is not None for reading in readings)
     flags = [reliability(reading) for reading in readings]
     heads = ["estimate", "noise interval", "population interval", *(["p-value"] if tested else [])]
     yield [*names, *heads, *(["flag"] if any(flags) else [])]

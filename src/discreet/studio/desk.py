@@ -76,7 +76,8 @@ class Folder:
 
     def refuse_outside(self, options: Mapping[str, Any]) -> None:
         """Refuse the source of a plan, as a session opens it, where any of its files is not in the folder."""
-        source, engine = str(options["source"]), str(options.get("engine") or "")
+        source = str(options["source"])
+        engine = str(options.get("engine") or "")
         for place in (source, *([engine] if "://" in engine else [])):
             kind, address, path = place.partition("://")
             if address and kind not in _FILES:

@@ -289,7 +289,8 @@ _CODES = re.compile(r"^(release '.*?': )?|( Nothing was (spent|read)\.)$")
 
 def _field(draft: Draft, place: Place, kind: str, label: str, words: str, **more: Any) -> Field:
     value = value_at(draft.data, place)
-    text, problem = shown_text(kind, value), draft.problems.get(place)
+    text = shown_text(kind, value)
+    problem = draft.problems.get(place)
     if kind in ("number", "bound") and isinstance(value, str):
         problem = f"“{text}” is not a number. Write digits, for example 40 or 1,000."
     elif not text or _waits(draft, value):

@@ -111,7 +111,8 @@ class Guard:
             return 421, "Unknown host. Use the address that `discreet open` printed."
         if scope["path"] == ENTER:  # the form comes from a file, which has no origin; what counts is its token
             return None
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+        origin = headers.get("origin")
+        site = headers.get("sec-fetch-site", "none")
         if origin is not None and origin != f"http://{headers['host']}":
             return 403, "Requests from other pages are refused."
         if site not in ("same-origin", "none"):

@@ -387,7 +387,8 @@ def _edits(form: FormData, data: Mapping[str, Any]) -> tuple[dict[Place, Any], d
         place = forms.place_of_name(name)
         if place is None or place[0] not in _EDITED:
             continue
-        text, was = "\n".join(form.all(name)), form.get(f"was:{name}").replace("\r\n", "\n")
+        text = "\n".join(form.all(name))
+        was = form.get(f"was:{name}").replace("\r\n", "\n")
         if text != was:
             edits[place], shown[place] = forms.typed_value(forms.kind_at(place, data), text), was
     return edits, shown
@@ -415,7 +416,8 @@ def declare(desk: Desk, request: Request) -> Response:
 def _usual_kind(desk: Desk, document: TomlDocument, name: str) -> str:
     """Numbers, unless the source itself says that a column holds text; all columns of a CSV file are text."""
     _, draft = desk.draft(document)
-    types, source = _columns(desk, draft, document)[0], draft.data.get("source")
+    types = _columns(desk, draft, document)[0]
+    source = draft.data.get("source")
     typed = isinstance(source, Mapping) and not str(source.get("path", "")).lower().endswith(
         (".csv", ".tsv", ".gz", ".zst")
     )
@@ -452,7 +454,9 @@ def _expected(ask: str, releases: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _new_name(ask: str, releases: list[Mapping[str, Any]]) -> str:
-    taken, number, plain = {one.get("name") for one in releases}, 1, ask.replace("_", "-")
+    taken = {one.get("name") for one in releases}
+    number = 1
+    plain = ask.replace("_", "-")
     name = plain
     while name in taken:
         number += 1
@@ -605,7 +609,8 @@ def _declarations(written: Mapping[str, Any], document: TomlDocument, names: lis
     """A codebook's declarations of the columns that were asked for, and the limit of rows where there was none."""
     columns = written["schema"].get("columns", {})
     edits: dict[Place, Any] = {("schema", "columns", name): columns[name] for name in names if name in columns}
-    unit, found = value_at(document.data(), ("schema", "unit")), written["schema"].get("unit", {})
+    unit = value_at(document.data(), ("schema", "unit"))
+    found = written["schema"].get("unit", {})
     if isinstance(unit, Mapping) and not {"total", "rows", "groups"} & set(unit) and "total" in found:
         edits[("schema", "unit", "total")] = found["total"]
     return edits

@@ -43,7 +43,8 @@ def ledger_view(file: PlanFile) -> dict[str, Any] | None:
             statement = ledger.statement()
     except LedgerMissing:
         return None
-    rows, by = [], {"team": defaultdict[str, int](int), "period": defaultdict[str, int](int)}
+    rows = []
+    by = {"team": defaultdict[str, int](int), "period": defaultdict[str, int](int)}
     for spend in statement.spends:
         planned = planned_release(spend.request)
         name, period = planned if planned is not None else (spend.request or spend.release_id[:12], None)
@@ -300,7 +301,8 @@ def bundle(desk: Desk, request: Request) -> Response:
     _, file = _runnable(desk, request)
     by, key, password = _typed_key(form_of(request))
     place = file.path.with_suffix(".bundle")
-    public, sign = public_key(key, password), signer(key, password)
+    public = public_key(key, password)
+    sign = signer(key, password)
     written = write_bundle(file.path, place, by=by, public=public, sign=sign, period=file.period)
     return run_page(desk, request, f"{written.name} is beside the plan. `discreet verify {written.name}` checks it.")
 

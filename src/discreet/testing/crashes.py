@@ -276,7 +276,8 @@ class _Writers:
         with _WatchedLedger(self.address, budget=self.budget) as ledger:
             handler = _Handler(ledger, tell)
             for number in range(releases):
-                ledger.before, ledger.after = handler.arm, lambda: os.getpid() == process or os._exit(0)
+                ledger.before = handler.arm
+                ledger.after = lambda: os.getpid() == process or os._exit(0)
                 _release(ledger, tell, f"request {number % 8}" if number % 2 else None)
 
     def kill_at_moment(self, writers: int, longest: float, work: Callable[[Tell, int], None] | None = None) -> None:
@@ -465,7 +466,8 @@ def _plan_in(folder: Path, shares: Sequence[int]) -> Path:
 def _import_what_a_run_does(directory: Path) -> None:
     """Import here what the runs would import each; a run itself happens in a child, as engines have threads."""
     with tempfile.TemporaryDirectory(dir=directory) as folder:
-        plan, names = _plan_in(Path(folder), [1]), Path(folder) / "names"
+        plan = _plan_in(Path(folder), [1])
+        names = Path(folder) / "names"
         process = os.fork()
         if process == 0:
             Job(plan).run()
@@ -480,7 +482,9 @@ def _import_what_a_run_does(directory: Path) -> None:
 def _run_until_done(laboratory: _Writers, folder: Path) -> None:
     """Run a plan, kill it, resume it; then compare what was published with the ledger."""
     shares = [laboratory.random.randint(1, 9) for _ in range(laboratory.random.randint(2, 6))]
-    plan, longest, status = _plan_in(folder, shares), laboratory.random.uniform(0.02, 1.0), 9
+    plan = _plan_in(folder, shares)
+    longest = laboratory.random.uniform(0.02, 1.0)
+    status = 9
     while status == 9:
         process = os.fork()
         if process == 0:
@@ -504,7 +508,8 @@ def _run_until_done(laboratory: _Writers, folder: Path) -> None:
     with Ledger(folder / "rows.ledger", read_only=True) as ledger:
         stored = {spend.release_id: ledger.answer(spend.release_id) for spend in ledger.events()}
         heads = {line.split()[2] for line in (folder / "heads.txt").read_text().splitlines()}
-        missing, spends = ledger.missing(heads), ledger.verify().spends
+        missing = ledger.missing(heads)
+        spends = ledger.verify().spends
     laboratory.report.drawn += spends
     laboratory.report.published += len(results["releases"])
     if spends != len(shares) or missing:

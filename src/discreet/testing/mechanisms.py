@@ -170,7 +170,8 @@ def check_sampler(law: Law, draws: int = 100_000, *, rng: int | None = None) -> 
     distance = max(float((ranks - above).max()), float((below - (ranks - 1 / count)).max()))
     bar = math.sqrt(math.log(2 / 1e-6) / (2 * count))
     require(distance < bar, f"{type(law).__name__}: draws are {distance:.5f} from the law, more than {bar:.5f}")
-    found, error = float(np.abs(sample - centre).mean()), deviation / math.sqrt(count)
+    found = float(np.abs(sample - centre).mean())
+    error = deviation / math.sqrt(count)
     require(abs(found - expected) < _REJECT * error, f"{type(law).__name__}: spread {found:.6g}, not {expected:.6g}")
     for factor in (0.95, 1.05):
         require(

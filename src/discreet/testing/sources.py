@@ -223,7 +223,11 @@ def _rows(rows: int = 600, units: int = 60) -> pa.Table:
     region: list[Any] = rng.choice(_REGIONS, rows, p=[0.5, 0.2, 0.1, 0.1, 0.1]).tolist()
     spend: list[Any] = np.round(rng.normal(3, 4, rows), 2).tolist()
     visits: list[Any] = rng.integers(-1, 9, rows).tolist()
-    user[0], arm[1], region[2], spend[3], visits[7] = None, None, "elsewhere", float("nan"), None
+    user[0] = None
+    arm[1] = None
+    region[2] = "elsewhere"
+    spend[3] = float("nan")
+    visits[7] = None
     spend[4:7] = [float("inf"), float("-inf"), 1e308]
     return pa.table({"user": user, "arm": arm, "region": region, _SPEND: spend, "visits": visits})
 

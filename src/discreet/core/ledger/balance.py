@@ -599,7 +599,8 @@ class Balance:
         now.check_pins(neighbours, unit)
         if release in now.releases or content["request"] in now.requests:
             raise errors.InvalidParameter("release_id", release, "was used before", "Leave release_id out.")
-        charge, left = now.charge(content, neighbours), now.left_to(content["team"])
+        charge = now.charge(content, neighbours)
+        left = now.left_to(content["team"])
         if not covers(left, charge):
             fix = now.ahead_of(content["created"])
             raise errors.InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left), fix=fix)
@@ -777,7 +778,8 @@ def state_of(balance: Balance) -> dict[str, Any]:
 
 
 def _parallel(one: ParallelSpending) -> list[Any]:
-    declared, extra = one.partition, {part: texts(spent) for part, spent in one.extra.items()}
+    declared = one.partition
+    extra = {part: texts(spent) for part, spent in one.extra.items()}
     return [declared.name, list(declared.parts), declared.membership_public, texts(one.highest), extra]
 
 
@@ -789,8 +791,10 @@ def restored(where: str, first: Entry, state: Mapping[str, Any]) -> Balance | No
     balance.apply(first)
     neighbours, unit, consent = state["neighbours"], state["unit"], balance.consent
     balance.seq, balance.head, balance.window = state["seq"], state["head"], state["window"]
-    balance.neighbours, balance.unit = neighbours and Neighbours(neighbours), unit and Unit.from_dict(unit)
-    balance.sources, balance.anchors = set(state["sources"]), set(state["anchors"])
+    balance.neighbours = neighbours and Neighbours(neighbours)
+    balance.unit = unit and Unit.from_dict(unit)
+    balance.sources = set(state["sources"])
+    balance.anchors = set(state["anchors"])
     consent.meanings = dict(state["meanings"])
     consent.approving = {plan: set(names) for plan, names in state["approving"].items()}
     consent.made = Counter({(plan, claimed): count for plan, claimed, count in state["made"]})
@@ -799,7 +803,8 @@ def restored(where: str, first: Entry, state: Mapping[str, Any]) -> Balance | No
     balance.by_team = {team: _amount(spent) for team, spent in state["teams"].items()}
     for name, parts, public, highest, extra in state["partitions"]:
         one = ParallelSpending(Partition(name, tuple(parts), public), balance.accounting.nothing)
-        one.highest, one.extra = _amount(highest), {part: _amount(spent) for part, spent in extra.items()}
+        one.highest = _amount(highest)
+        one.extra = {part: _amount(spent) for part, spent in extra.items()}
         balance.partitions[name] = one
     balance.requests, balance.releases = state["requests"], state["releases"]
     balance.answers = dict(state["answers"])

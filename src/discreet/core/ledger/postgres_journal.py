@@ -48,7 +48,8 @@ class PostgresJournal(Journal):
         """The connection on which the transaction of a step began; the step uses no other."""
         self._inherited: list[psycopg.Connection[Any]] = []
         self._address, _, fragment = address.partition("#")
-        parts, name = urlsplit(self._address), unquote(fragment) or "discreet"
+        parts = urlsplit(self._address)
+        name = unquote(fragment) or "discreet"
         if len(name.encode()) > 63:
             raise InvalidParameter("path", f"#{name}", "must be a name of at most 63 bytes", "Choose a shorter one.")
         # Nobody must read a password in a message: what stands before the host and behind the path is left out.

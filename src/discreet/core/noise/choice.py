@@ -144,7 +144,8 @@ def choose(
     >>> choose([0.0, -1e9, 5e3]), choose([0.0, 0.0], multiplicity=[1, 0])
     (2, 0)
     """
-    values, exact_factor = _scores(scores), rational("factor", factor)
+    values = _scores(scores)
+    exact_factor = rational("factor", factor)
     counts = _multiplicities(multiplicity, values.size)
     race = _Race(values, exact_factor, counts)
     repeats = 1 if size is None else positive_integer("size", size)
@@ -268,7 +269,8 @@ def _decided(bits: int, index: int, enclose: Callable[[int], arb], entropy: Entr
     count = _WORD
     while True:
         with precisely(count + 128):
-            uniform, probability = uniform_ball(bits, count), enclose(index)
+            uniform = uniform_ball(bits, count)
+            probability = enclose(index)
             if uniform < probability or probability >= 1:
                 return True
             if uniform >= probability or probability <= 0:

@@ -595,8 +595,10 @@ class TruncatedLaplaceFamily:
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise as a ball."""
-        scale, centre = ball(_element(self.scale, index)), self.location.exact(index)
-        lower, upper = _element(self.lower, index), _element(self.upper, index)
+        scale = ball(_element(self.scale, index))
+        centre = self.location.exact(index)
+        lower = _element(self.lower, index)
+        upper = _element(self.upper, index)
         left = arb(1) if math.isinf(lower) else _mass(centre - Fraction(lower), scale)
         right = arb(1) if math.isinf(upper) else _mass(Fraction(upper) - centre, scale)
         signed = uniform_ball(bits, count) * (left + right) - left

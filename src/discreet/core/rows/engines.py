@@ -192,7 +192,8 @@ def require_declared(connection: Any, tables: Iterable[str]) -> None:
     if connection.name != "duckdb":
         return
     views = dict(connection.con.execute(_VIEWS).fetchall())
-    waiting, known = [name.lower() for name in tables], set[str]()
+    waiting = [name.lower() for name in tables]
+    known = set[str]()
     while waiting:
         name = waiting.pop()
         if name in known or name not in views:

@@ -117,7 +117,8 @@ _PLAIN = Dialect()
 
 
 def _number(written: Dialect) -> str:
-    mark, thousands = re.escape(written.decimal), re.escape(written.thousands or "")
+    mark = re.escape(written.decimal)
+    thousands = re.escape(written.thousands or "")
     grouped = rf"[0-9]{{1,3}}(?:{thousands}[0-9]{{3}})+(?:{mark}[0-9]*)?|" if thousands else ""
     digits = rf"(?:{grouped}[0-9]+(?:{mark}[0-9]*)?|{mark}[0-9]+)(?:[eE][+-]?[0-9]+)?"
     symbol = rf"(?:(?:{'|'.join(map(re.escape, written.symbols.split()))}){_BLANK})?" if written.symbols else ""
@@ -152,7 +153,8 @@ def _whole_text(text: Any) -> Any:
     """The digits of a whole number that is written as 7, +7, 007 or 7.0; null for other text."""
     import ibis
 
-    sign, digits = text.re_extract(_WHOLE, 1), text.re_extract(_WHOLE, 2)
+    sign = text.re_extract(_WHOLE, 1)
+    digits = text.re_extract(_WHOLE, 2)
     return ibis.cases(
         (text.re_search(_DIGITS), text),
         (digits == "", ibis.literal(None, type="string")),
@@ -190,7 +192,8 @@ def _label_text(column: Any, labels: Categories, name: str) -> Any:
     """The text under which a value is looked up; null where it can be none of the labels."""
     import ibis
 
-    kind, by_text = column.type(), isinstance(labels.labels[0], str)
+    kind = column.type()
+    by_text = isinstance(labels.labels[0], str)
     if kind.is_floating():
         return _whole(column).cast("string")
     text = _text(column, name)
@@ -210,7 +213,8 @@ def _code(column: Any, labels: Categories, name: str) -> Any:
     text = _label_text(column, labels, name)
     spelled = [(one, code) for code, label in enumerate(labels.labels) for one in _spelled(label)]
     plain = isinstance(labels.labels[0], str) or not column.type().is_string()
-    found, others = _looked_up(text, spelled, plain), labels.spellings()
+    found = _looked_up(text, spelled, plain)
+    others = labels.spellings()
     if not others:
         return found
     found = found.coalesce(_looked_up(_folded(text, labels), list(others.items()), not labels.ignore_case))

@@ -129,7 +129,8 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     """The rows that count: unit, cell, and the grid steps of all numeric columns."""
     schema = snapshot.schema
     snapshot.require(*selected.by, *selected.columns, *selected.whole)
-    cells, limits = schema.cells(selected.by), schema.contribution(selected.contribution)
+    cells = schema.cells(selected.by)
+    limits = schema.contribution(selected.contribution)
     rows = taking_part(snapshot, selected)
     if snapshot.schema.unit_is_row:
         return rows
@@ -476,7 +477,8 @@ def totals(
     sums: dict[str, Any] = {}
     terms: list[tuple[tuple[str, ...], int]] = []
     for product in products:
-        factors, reaches = [steps[name][0] for name in product], [steps[name][1] for name in product]
+        factors = [steps[name][0] for name in product]
+        reaches = [steps[name][1] for name in product]
         for shift, (parts, within) in enumerate(_limbs(factors, reaches)):
             terms.append((tuple(product), shift))
             sums[f"t{len(sums)}"] = exact_sum(parts, within)

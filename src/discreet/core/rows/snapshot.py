@@ -121,7 +121,8 @@ def _compared(term: Term, encoded: Mapping[str, Any], columns: Mapping[str, Colu
     declared = columns[parts[0].parts[0]] if parts[0].op == "column" else None
     if isinstance(declared, Categories):
         labels = list(declared.labels)
-        left, rights = encoded[parts[0].parts[0]], [labels.index(label_of(part)) for part in parts[1:]]
+        left = encoded[parts[0].parts[0]]
+        rights = [labels.index(label_of(part)) for part in parts[1:]]
     else:
         left, *rights = (_known(computed(part, encoded, columns)) for part in parts)
     found = _SIGNS[sign](left, rights[0])
@@ -277,9 +278,15 @@ def _of_units(rows: Snapshot, schema: Schema, marked: bool) -> Snapshot:
 def _feature_fields(encoded: str, value: Any, declared: Column, marked: bool) -> dict[str, Any]:
     """A feature's grid step or code, clipped, and whether it can be used."""
     if isinstance(declared, Bounds):
-        low, high, missing, reach = declared.lowest, declared.highest, declared.null_index(), declared.reach
+        low = declared.lowest
+        high = declared.highest
+        missing = declared.null_index()
+        reach = declared.reach
     elif isinstance(declared, Categories):
-        low, high, missing, reach = 0, declared.cells - 1, declared.replacement("nulls"), declared.cells
+        low = 0
+        high = declared.cells - 1
+        missing = declared.replacement("nulls")
+        reach = declared.cells
     else:
         raise SourceError(f"column {encoded!r}: a feature has bounds or a list of labels. Nothing was spent.")
     mark = {MARK + encoded: value.between(low, high).fill_null(False).cast("int8")} if marked else {}

@@ -47,7 +47,10 @@ class Source:
     def __init__(
         self, source: Any, *, table: str | None, engine: Any, memory: str | None, dialect: read.Dialect
     ) -> None:
-        self.source, self.table, self.memory, self.dialect = _framed(source), table, memory, dialect
+        self.source = _framed(source)
+        self.table = table
+        self.memory = memory
+        self.dialect = dialect
         self._engine = engine
         self._lock = RLock()
         self._frame: Any = None
@@ -127,8 +130,12 @@ class Source:
 
     def _read(self, columns: Sequence[str] | None, dates: Collection[str]) -> tuple[ir.Table, Any, str]:
         """The rows as an ibis table, with the connection that holds them and what they are called."""
-        ibis, kind, chosen = engines.load_ibis(), self._kind, self.connection()
-        source, table, connect = self.source, self.table, partial(engines.embedded, self.memory)
+        ibis = engines.load_ibis()
+        kind = self._kind
+        chosen = self.connection()
+        source = self.source
+        table = self.table
+        connect = partial(engines.embedded, self.memory)
         if self._is_frame:
             if self._frame is None:
                 self._frame = read.held(source)  # a reader can be read once only

@@ -226,7 +226,8 @@ class BoundedCovariance(Mechanism):
         high = np.asarray(self._domain.highs)
         rows, columns = self._pairs
         ends = np.sqrt(high[rows] * high[columns])
-        lower, upper = np.concatenate([self._domain.lows, -ends]), np.concatenate([high, ends])
+        lower = np.concatenate([self._domain.lows, -ends])
+        upper = np.concatenate([high, ends])
         return SampledLaw(self, truth, (lower, upper))
 
     def measure(self, truth: Truth, *, rng: Rng = None) -> Array:
@@ -305,14 +306,17 @@ class BoundedCovariance(Mechanism):
         A covariance's interval that reaches an end of its range goes on to the public one, for the truth may have been
         clamped.
         """
-        measured, d, parts = np.asarray(value, dtype=float), self.dimension, self._parts()
+        measured = np.asarray(value, dtype=float)
+        d = self.dimension
+        parts = self._parts()
         low, high = self._domain.ends
         rows, columns = self._pairs
         interval = clamped_laplace_interval if self.inflated else truncated_laplace_interval
         scales = self._scales(parts[:d], self.changes[:d], high - low)
         first = interval(measured[:d], level, scales, low, high, self._law(low, scales, low, high).grid)
         ends = np.sqrt(measured[rows] * measured[columns])
-        reach, far = np.where(ends > 0, ends, 1.0), np.sqrt(high[rows] * high[columns])
+        reach = np.where(ends > 0, ends, 1.0)
+        far = np.sqrt(high[rows] * high[columns])
         if rows.size == 0:
             return np.asarray(first[0]), np.asarray(first[1])
         scales = self._scales(parts[d:], self.changes[d:], 2 * reach)
@@ -325,7 +329,8 @@ class BoundedCovariance(Mechanism):
     def coordinate(self, measured: Array, index: int) -> tuple[float, Mechanism]:
         """One measured entry, and what protected it: a variance in its public domain, a covariance in what is left."""
         bounds = self.variance_bounds[index] if index < self.dimension else self._left(measured, index)
-        part, change = self._parts()[index], Sensitivity(l1=self.changes[index])
+        part = self._parts()[index]
+        change = Sensitivity(l1=self.changes[index])
         if self.inflated:
             return float(measured[index]), BoundaryInflatedLaplace.calibrate(part, change, bounds=bounds)
         width = bounds[1] - bounds[0]

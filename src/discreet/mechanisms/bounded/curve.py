@@ -66,7 +66,9 @@ def _normaliser(t: Array, shift: Array, rest: Array) -> Array:
 
 def _pulls(epsilon: Array, t: Array, shift: Array, rest: Array) -> tuple[Array, Array, Array]:
     """Two positive terms whose difference has the sign of ∂δ(ε; t)/∂t, for t ≤ rest/2, and their relative error."""
-    left, right, decay = rise(t), rise(rest + shift - t), np.exp(-t)
+    left = rise(t)
+    right = rise(rest + shift - t)
+    decay = np.exp(-t)
     mass = left + right
     gain = rise(shift) * decay * rise(rest - 2 * t) / mass
     top = shift + np.log1p(gain)
@@ -99,8 +101,10 @@ def worst_position(
             low, high = _bisected(eps, move, room, np.zeros_like(last), last)
         else:
             start = np.broadcast_to(near, shape).ravel()
-            low, high = np.minimum(0.6 * start, last), np.minimum(1.5 * start, last)
-        below, above = _tilt(eps, low, move, room), _tilt(eps, high, move, room)
+            low = np.minimum(0.6 * start, last)
+            high = np.minimum(1.5 * start, last)
+        below = _tilt(eps, low, move, room)
+        above = _tilt(eps, high, move, room)
         lost = ~((below > 0) & (above <= 0)) & (last > 0)
         if near is not None and np.any(lost):
             low[lost], high[lost] = _bisected(eps[lost], move[lost], room[lost], np.zeros_like(last[lost]), last[lost])
@@ -291,7 +295,9 @@ class BoundedCurve:
     def _slope(self, epsilon: Fraction, t: Fraction) -> arb:
         """A number with the sign of ∂δ(ε; t)/∂t: the difference of `_pulls`, in balls."""
         shift = self.shift
-        left, right, decay = _rise_ball(ball(t)), self._rise_to_end(t - shift), (-ball(t)).exp()
+        left = _rise_ball(ball(t))
+        right = self._rise_to_end(t - shift)
+        decay = (-ball(t)).exp()
         mass, gain = left + right, self._log_ratio(t).expm1()
         half = _rise_ball((ball(shift - epsilon) + self._log_ratio(t)) / 2)
         if not half > 0:
@@ -385,7 +391,9 @@ class Ridge:
     """
 
     def __init__(self, epsilons: Array, shift: float, rest: float) -> None:
-        self.epsilons, self.shift, self.rest = epsilons, np.asarray(shift), float(rest)
+        self.epsilons = epsilons
+        self.shift = np.asarray(shift)
+        self.rest = float(rest)
         self._top = divergence_bound(epsilons, self.shift, np.asarray(rest))
         with np.errstate(all="ignore"):
             centre = worst_position(epsilons, self.shift, np.asarray(rest))
@@ -454,7 +462,9 @@ def largest_divergence(shift: float, rest: float) -> float:
     """The largest Kullback–Leibler divergence of a pair, over a fine mesh of positions: a lower bound of ρ."""
     width = min(rest, _WIDE + shift)
     t = np.unique(np.concatenate([np.linspace(0.0, width, 401), _positions(width)]))
-    left, right, decay = -np.expm1(-t), -np.expm1(t - width - shift), np.exp(-shift)
+    left = -np.expm1(-t)
+    right = -np.expm1(t - width - shift)
+    decay = np.exp(-shift)
     drift = np.sign(width - 2 * t) * np.exp(-np.minimum(t, width - t)) * -np.expm1(-np.abs(width - 2 * t))
     gain = -np.expm1(-shift) * drift / (left + right)
     # The loss falls from its top by 2·min(x − t, shift) as the output x moves right.

@@ -65,7 +65,8 @@ class TruncatedLaplaceLaw(LocationLaw):
     def __init__(
         self, location: Truth, scale: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, grid: ArrayLike | None = None
     ) -> None:
-        self.lower, self.upper = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
+        self.lower = np.asarray(lower, dtype=float)
+        self.upper = np.asarray(upper, dtype=float)
         if not np.all(self.lower < self.upper):
             raise InvalidParameter("lower", lower, "must be below upper everywhere", "Swap or widen the bounds.")
         super().__init__(location, scale, grid=grid)
@@ -174,8 +175,10 @@ def truncated_laplace_interval(
     within d(truth) of the truth. The coverage is exactly ``level`` at every truth, the bounds included, and the
     interval always covers the value itself. Proof: ``docs/proofs/population_intervals.md``.
     """
-    points, half = np.asarray(value, dtype=float), np.asarray(grid, dtype=float) / 2
-    low_end, high_end = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
+    points = np.asarray(value, dtype=float)
+    half = np.asarray(grid, dtype=float) / 2
+    low_end = np.asarray(lower, dtype=float)
+    high_end = np.asarray(upper, dtype=float)
     right = np.clip(points + half, low_end, high_end)
     left = np.clip(points - half, low_end, high_end)
     above, below = (high_end - right) / scale, (left - low_end) / scale
@@ -298,7 +301,8 @@ def clamped_laplace_interval(
 
     Clamping loses nothing here: the atom at an end is a tail event of the Laplace law.
     """
-    points, reach = np.asarray(value, dtype=float), scale * -math.log(1 - level) + np.asarray(grid) / 2
+    points = np.asarray(value, dtype=float)
+    reach = scale * -math.log(1 - level) + np.asarray(grid) / 2
     return plain(np.clip(points - reach, lower, upper)), plain(np.clip(points + reach, lower, upper))
 
 

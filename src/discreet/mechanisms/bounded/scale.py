@@ -67,7 +67,9 @@ def pure_shift(epsilon: Array, excess: Array, start: Array | None = None, steps:
     for _ in range(steps):
         rest = shift * excess
         whole = shift + rest
-        up, across, along = rise(shift), rise(rest), rise(whole)
+        up = rise(shift)
+        across = rise(rest)
+        along = rise(whole)
         gain = up * across / along
         bend = shift * (1 - up) / up + rest * (1 - across) / across - whole * (1 - along) / along
         step = (epsilon - shift - np.log1p(gain)) / (1 + gain / (1 + gain) * bend / shift)
@@ -147,8 +149,12 @@ def _newton_step(epsilon: Array, delta: Array, excess: Array, shift: Array, t: A
     Suffixes t and d are derivatives, d along the ray R = excess·D; those of z and zz are divided by z and zz.
     """
     rest = excess * shift
-    left, right, up = rise(t), rise(rest + shift - t), rise(shift)
-    a, c, q = np.exp(-t), 1 - up, np.exp(np.maximum(t - rest, -700.0))
+    left = rise(t)
+    right = rise(rest + shift - t)
+    up = rise(shift)
+    a = np.exp(-t)
+    c = 1 - up
+    q = np.exp(np.maximum(t - rest, -700.0))
     ac, qc, lq = a * c, q * c, excess * q
     z = left + right
     gain = up * a * rise(rest - 2 * t) / z
@@ -193,7 +199,9 @@ def bracketed_shift(epsilon: Array, delta: Array, excess: Array) -> tuple[Array,
 
     every = np.arange(low.size)
     below, above = gap(every, low), gap(every, high)
-    shift, active, side = high.copy(), every, np.zeros_like(every)
+    shift = high.copy()
+    active = every
+    side = np.zeros_like(every)
     for _ in range(_SECANT_STEPS):
         with np.errstate(all="ignore"):
             middle = (low * above - high * below) / (above - below)
@@ -222,7 +230,8 @@ _MARGIN = 2.0**-45
 """Relative slack of the vectorised results: covers all rounding in `largest_loss` and in Δ, u − l and ε themselves."""
 _ULPS = 2.0**-51
 """Relative error of a few operations on floats."""
-_FINE, _COARSE = 2.0**-42 * np.array([3.0, 4.0]), 2.0 ** np.arange(-40.0, -1.0, 2.0)
+_FINE = 2.0**-42 * np.array([3.0, 4.0])
+_COARSE = 2.0 ** np.arange(-40.0, -1.0, 2.0)
 """By how much a scale is raised above the numerical solution, relatively, until it is certified."""
 _SCALE_LONG = 32.0
 """A domain that reaches so many scales beyond the worst pair is as good as a half-line."""
@@ -437,7 +446,8 @@ def _gaussian_scale(guarantee: GaussianDP, change: Fraction, width: Fraction | N
             missed = normal_cdf(-ball(decimal(guarantee.mu)) / 2)
             return _scale_for_loss((1 / missed - 1).log() * (1 - ball(2.0**-40)), change, width)
     # Near 0 the curves meet in δ(0) = erf(μ/√8), far out in 1 − δ(0): whichever of the two is small.
-    apart, shared = math.erf(guarantee.mu / math.sqrt(8)), math.erfc(guarantee.mu / math.sqrt(8))
+    apart = math.erf(guarantee.mu / math.sqrt(8))
+    shared = math.erfc(guarantee.mu / math.sqrt(8))
 
     def gap(log_shift: float) -> float:
         shift = np.asarray(math.exp(log_shift))
@@ -447,7 +457,8 @@ def _gaussian_scale(guarantee: GaussianDP, change: Fraction, width: Fraction | N
         return math.log(shared / float(overlap(shift, rest)))
 
     # t lies between δ(0) and −2·ln(1 − δ(0)) + 2·ln 2.
-    low, high = math.log(apart) - 0.1, math.log(2 * math.log(2 / shared)) + 0.1
+    low = math.log(apart) - 0.1
+    high = math.log(2 * math.log(2 / shared)) + 0.1
     guess = float(change) / math.exp(brentq(gap, low, high, xtol=1e-15, rtol=1e-15))
     with precisely():
         mu = ball(decimal(guarantee.mu))
@@ -700,10 +711,12 @@ def _even_slopes(coordinates: Sequence[Coordinate], change: Fraction) -> list[Fr
     widths = np.array([np.inf if one.width is None else float(one.width) for one in coordinates])
 
     def split(level: float) -> NDArray[np.float64]:
-        low, high = np.zeros_like(scales), np.minimum(widths, float(change))
+        low = np.zeros_like(scales)
+        high = np.minimum(widths, float(change))
         for _ in range(60):
             middle = (low + high) / 2
-            away, back = np.exp(-middle / scales), np.exp((middle - widths) / scales)
+            away = np.exp(-middle / scales)
+            back = np.exp((middle - widths) / scales)
             steep = (1 + (away - back) / (2 - away - back)) / scales > level
             low, high = np.where(steep, middle, low), np.where(steep, high, middle)
         return np.asarray((low + high) / 2)

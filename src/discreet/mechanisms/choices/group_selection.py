@@ -250,7 +250,8 @@ class OptimalSelection(GroupSelection):
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The privacy curve that (ε, δ)-DP of each group implies for all groups of a unit."""
         groups = changed_groups(sensitivity)
-        epsilon, delta = decimal(self.epsilon) * groups, decimal(self.delta) * groups
+        epsilon = decimal(self.epsilon) * groups
+        delta = decimal(self.delta) * groups
         return ImpliedProfile(ApproxDP(up(epsilon), min(up(delta), 1.0)))
 
 
@@ -300,7 +301,9 @@ class ThresholdProfile(CurveProfile):
     """
 
     def __init__(self, scale: float, threshold: float, groups: int) -> None:
-        self.scale, self.threshold, self.groups = Fraction(scale), Fraction(threshold), groups
+        self.scale = Fraction(scale)
+        self.threshold = Fraction(threshold)
+        self.groups = groups
 
     def _delta(self, epsilon: float) -> float:
         with precisely():
@@ -311,7 +314,8 @@ class ThresholdProfile(CurveProfile):
             some = 1 - hidden**self.groups
             if not some < 1:
                 return 1.0
-            same, less = decimal(epsilon), decimal(down(ball(decimal(epsilon)) + (1 - some).log()))
+            same = decimal(epsilon)
+            less = decimal(down(ball(decimal(epsilon)) + (1 - some).log()))
             bounds = []
             for new in range(self.groups + 1):
                 left = self.groups - new
@@ -399,7 +403,8 @@ class GaussianThreshold(GroupSelection):
         """Noise and threshold that show the smallest groups with probability 95 % at this guarantee."""
         from scipy.optimize import minimize_scalar
 
-        target, groups = selecting_guarantee(guarantee), changed_groups(sensitivity)
+        target = selecting_guarantee(guarantee)
+        groups = changed_groups(sensitivity)
         least = gaussian_scale(target, Sensitivity(l2=root_up(Fraction(groups))))
 
         def shown(log_excess: float) -> float:
@@ -408,7 +413,8 @@ class GaussianThreshold(GroupSelection):
 
         best = minimize_scalar(shown, bounds=(-12.0, 1.0), method="bounded", options={"xatol": 1e-3})
         scale = least * (1 + math.exp(float(best.x)))
-        threshold, step = _threshold(scale, groups, target.epsilon, target.delta), 1e-9 * scale
+        threshold = _threshold(scale, groups, target.epsilon, target.delta)
+        step = 1e-9 * scale
         while not ThresholdProfile(scale, threshold, groups).within(target):  # the search was in floating point
             threshold, step = threshold + step, 2 * step
         return cls(scale=scale, threshold=threshold)
@@ -440,7 +446,8 @@ def _threshold(scale: float, groups: int, epsilon: float, delta: float) -> float
 
     new = np.arange(1, groups + 1)
     moved = np.sqrt(groups - new[:-1]) / scale
-    above, below = log_ndtr(moved / 2 - epsilon / moved), epsilon + log_ndtr(-moved / 2 - epsilon / moved)
+    above = log_ndtr(moved / 2 - epsilon / moved)
+    below = epsilon + log_ndtr(-moved / 2 - epsilon / moved)
     spent = np.append(np.exp(above) * -np.expm1(np.minimum(below - above, 0.0)), 0.0)
     left = delta - spent
     if left.min() <= 0:

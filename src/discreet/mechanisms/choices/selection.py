@@ -635,7 +635,8 @@ class ReportNoisyMax(Selection):
         if rng is None:
             exact, family = exact_scores(scores), _FAMILIES[self.noise]
             return noisy_argmax(exact, family, self.scale, behind=whole_gaps(scores))
-        values, source = sampler.float_truth(scores), sampler.generator(rng)
+        values = sampler.float_truth(scores)
+        source = sampler.generator(rng)
         draw = {"laplace": source.laplace, "gaussian": source.normal}
         if self.noise == "exponential":
             return int(np.argmax(values + source.exponential(self.scale, values.size)))

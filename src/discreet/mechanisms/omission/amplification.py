@@ -345,7 +345,8 @@ def deterministic_suppression(guarantee: Guarantee, sensitivity: int) -> Guarant
 
 
 def _deletion_range(m: Any, M: Any) -> tuple[float, float]:
-    low, high = requirements.finite("m", m), requirements.finite("M", M)
+    low = requirements.finite("m", m)
+    high = requirements.finite("M", M)
     if not 0 < low < 1:
         raise InvalidParameter("m", m, "must lie strictly between 0 and 1", "At 0 and 1 no guarantee is left.")
     if not low <= high < 1:
@@ -426,7 +427,8 @@ def before_outlier_epsilon(epsilon: ArrayLike, m: ArrayLike, M: ArrayLike) -> Cu
     [1.169559, nan]
     """
     target, low, high = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in (epsilon, m, M)))
-    left, right = np.zeros(target.shape), target - np.log1p(-high) + 1.0
+    left = np.zeros(target.shape)
+    right = target - np.log1p(-high) + 1.0
     for _ in range(60):
         middle = (left + right) / 2
         fits = np.asarray(outlier_epsilon(middle, low, high)) <= target

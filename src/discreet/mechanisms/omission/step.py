@@ -218,7 +218,8 @@ class EuclideanDistance(Distance):
 
     def prepare(self, data: Any) -> Array:
         """Rows, clamped to the box."""
-        shape, (low, high) = np.shape(data), np.asarray(self.bounds).T
+        shape = np.shape(data)
+        (low, high) = np.asarray(self.bounds).T
         if len(shape) == 2 and shape[1] != len(self.bounds):
             fix = "Select the columns."
             raise InvalidParameter("data", shape, f"must have {len(self.bounds)} columns, one per bound", fix)
@@ -453,7 +454,8 @@ class OutlierSuppression(Omission):
         scores = outlier_scores(values, self.m, self.M, self.distance)
         if rng is not None:
             return generator(rng).random(len(rows)) >= scores
-        low, width = decimal(self.m), decimal(self.M) - decimal(self.m)
+        low = decimal(self.m)
+        width = decimal(self.M) - decimal(self.m)
 
         def enclose(index: int) -> arb:
             return ball(low) + ball(width) * self.distance.mean_distance_ball(rows, index)

@@ -159,7 +159,8 @@ def _accuracy(rows: Rows, mechanism: str) -> dict[float, MeasuredRange]:
 
 
 def _gain(rows: Rows) -> dict[float, MeasuredRange]:
-    ours, theirs = _accuracy(rows, "bounded"), _accuracy(rows, "truncated")
+    ours = _accuracy(rows, "bounded")
+    theirs = _accuracy(rows, "truncated")
     return {epsilon: compared(ours[epsilon], theirs[epsilon]) for epsilon in ours}
 
 
