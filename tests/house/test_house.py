@@ -214,23 +214,23 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 52_934,
+    "code lines": 53_102,
     "classes": 513,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_860,
+    "core: code lines": 5_896,
     "imports, per mille of the code": 78,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 100,
     "code lines for each comment": 26,
     "mean: files": 29,
-    "mean: lines": 1_075,
+    "mean: lines": 1_085,
     "mean: calls from room to room": 67,
     "regression: files": 35,
-    "regression: lines": 1_396,
+    "regression: lines": 1_407,
     "regression: calls from room to room": 176,
     "run: files": 61,
-    "run: lines": 4_120,
+    "run: lines": 4_050,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
