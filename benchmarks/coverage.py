@@ -57,7 +57,7 @@ from discreet.papers.comparisons import Sample, checked_noise_aware, zero_inflat
 from discreet.papers.study import Progress, Row, Study, run
 from discreet.questions.bounded import Variance
 from discreet.questions.comparison.methods import Spending
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.moments import BernsteinMoments
 from discreet.questions.proportion import Proportion
@@ -183,7 +183,7 @@ COMPARISON_PARTS = (
 
 _DEGREE = 4
 _SHOWN = 20
-_STATISTIC = CovarianceMoments(bounds=((0, 1), (0, 1)), degrees=(_DEGREE, _DEGREE))
+_STATISTIC = BernsteinMoments(of="covariances", bounds=((0, 1), (0, 1)), degrees=(_DEGREE, _DEGREE))
 
 
 @dataclass(frozen=True)

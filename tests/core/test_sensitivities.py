@@ -11,9 +11,16 @@ import numpy as np
 import pytest
 
 from discreet.core.protection import Neighbours
-from discreet.questions.bounded import Covariance, Mean, PooledCovariance, PooledVariance, SampleMoment, Variance
+from discreet.questions.bounded import (
+    Covariance,
+    CovarianceMatrix,
+    Mean,
+    PooledCovariance,
+    PooledVariance,
+    SampleMoment,
+    Variance,
+)
 from discreet.questions.count import Count
-from discreet.questions.covariance_matrix import CovarianceMatrix
 from discreet.questions.proportion import Proportion, ProportionVector
 from discreet.questions.sum import NoisyAverage, Sum
 from discreet.testing.mechanisms import check_statistic, worst_change

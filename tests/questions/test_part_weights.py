@@ -27,7 +27,7 @@ from discreet import (
 from discreet.core.errors import DiscreetError
 from discreet.core.schema import in_parts
 from discreet.mechanisms import Gaussian, Laplace
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, covariance_noise
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.moments import BernsteinMoments, part_weights, weighed_sensitivity
 from discreet.questions.variance import (
@@ -88,7 +88,7 @@ def test_larger_weights_would_not_pass(degree, place):
     "of",
     [
         BernsteinMoments(bounds=((0, 4),), degrees=(4,), weighed=True),
-        CovarianceMoments(bounds=((0, 4), (0, 4)), degrees=(2, 4), weighed=True),
+        BernsteinMoments(of="covariances", bounds=((0, 4), (0, 4)), degrees=(2, 4), weighed=True),
     ],
 )
 def test_sensitivity_by_brute_force(of, neighbours):
@@ -187,7 +187,7 @@ def test_covariances_are_read_and_cover():
     rng = np.random.default_rng(5)
     first = rng.normal(40, 15, 400).clip(0, 100)
     table = np.stack([first, (first / 20 + rng.normal(0, 1, 400)).clip(0, 5)], axis=1).round(1)
-    of = CovarianceMoments(bounds=((0, 100), (0, 5)), degrees=(4, 4), weighed=True)
+    of = BernsteinMoments(of="covariances", bounds=((0, 100), (0, 5)), degrees=(4, 4), weighed=True)
     exact = of.exact(table, neighbours=ADD)
     sharp = release(exact, Gaussian(0.002), rng=rng)
     assert np.allclose(sharp.matrix, np.cov(table.T, ddof=0), rtol=1e-3)
@@ -197,7 +197,7 @@ def test_covariances_are_read_and_cover():
     inside = [one.noise_interval().low[0, 1] <= truth <= one.noise_interval().high[0, 1] for one in drawn]
     assert np.mean(inside) >= 0.88  # 95 % less four standard errors
     noise = np.std([one.matrix[0, 1] for one in drawn]) * 400 / 500
-    assert noise == pytest.approx(mechanism.scale * math.sqrt(of.covariance_noise()), rel=0.35)
+    assert noise == pytest.approx(mechanism.scale * math.sqrt(covariance_noise(of)), rel=0.35)
     assert drawn[0].pair(0, 1).rows_per_unit == 1
 
 
@@ -230,4 +230,4 @@ def test_a_flag_is_a_flag():
     with pytest.raises(DiscreetError, match="weighed"):
         BernsteinMoments(bounds=((0, 1),), degrees=(1,), weighed=2)
     with pytest.raises(DiscreetError, match="weighed"):
-        CovarianceMoments(bounds=((0, 1),), degrees=(2,), weighed="yes")
+        BernsteinMoments(of="covariances", bounds=((0, 1),), degrees=(2,), weighed="yes")

@@ -27,7 +27,8 @@ from discreet.core.rows.source import open_source
 from discreet.core.schema import in_parts
 from discreet.inference.moments import PairMoments, marginal
 from discreet.mechanisms import Laplace
-from discreet.questions.covariance_matrix import CovarianceMatrixQuestion, CovarianceMoments
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
+from discreet.questions.moments import BernsteinMoments
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 ENDS = ((-2.0, 6.0), (0.0, 1.0), (1.0, 4.0))
@@ -43,7 +44,7 @@ def moment_share(place, powers, degrees):
 @pytest.mark.parametrize("degrees", [(2, 2), (4, 1), (1, 2, 3)])
 def test_a_row_in_tensor_parts(degrees):
     """Parts are not negative, add up to one, and hold every moment up to the degrees: in fractions."""
-    of = CovarianceMoments(bounds=ENDS[: len(degrees)], degrees=degrees)
+    of = BernsteinMoments(of="covariances", bounds=ENDS[: len(degrees)], degrees=degrees)
     for row in itertools.product(*POINTS[: len(degrees)]):
         parts = of.exact([row], neighbours=ADD).value
         assert all(part >= 0 for part in parts)
@@ -61,7 +62,7 @@ def test_a_row_in_tensor_parts(degrees):
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 @pytest.mark.parametrize(("groups", "rows"), [(1, 1), (1, 2), (2, 1)])
 def test_sensitivity_by_brute_force(neighbours, groups, rows):
-    of = CovarianceMoments(bounds=ENDS[:2], degrees=(2, 1))
+    of = BernsteinMoments(of="covariances", bounds=ENDS[:2], degrees=(2, 1))
     points = list(itertools.product([-2, 2, 6], [0, 1]))
     one = [
         of.exact(np.array(chosen, dtype=float).reshape(-1, 2), neighbours=ADD).value
@@ -81,7 +82,7 @@ def test_sensitivity_by_brute_force(neighbours, groups, rows):
 
 
 def test_exact_loss_is_the_claim():
-    of = CovarianceMoments(bounds=ENDS[:2], degrees=(4, 4))
+    of = BernsteinMoments(of="covariances", bounds=ENDS[:2], degrees=(4, 4))
     exact = of.exact([[0.5, 0.3]], neighbours=ADD)
     mechanism = Laplace.calibrate(PureDP(0.7), exact.sensitivity)
     shift = np.array([float(part) for part in exact.value])
@@ -116,7 +117,7 @@ def test_sums_of_a_session_are_those_of_the_rows():
     found = CovarianceMatrixQuestion(Schema(columns=COLUMNS), ["x", "y"], epsilon=1.0).measurement
     table = data(40)
     exact = found.exact(take(open_source(table), Schema(columns=COLUMNS)))
-    of = CovarianceMoments(bounds=((0, 100), (-1, 9)), degrees=(4, 4))
+    of = BernsteinMoments(of="covariances", bounds=((0, 100), (-1, 9)), degrees=(4, 4))
     rows = [[Fraction(str(x)), Fraction(str(y))] for x, y in zip(table.x, table.y, strict=True)]
     shares = [
         [(x - low) / (high - low) for x, (low, high) in zip(row, ((0, 100), (-1, 9)), strict=True)] for row in rows
@@ -188,9 +189,9 @@ def test_many_columns_take_totals_of_products():
 
 def test_degrees_are_checked():
     with pytest.raises(InvalidParameter, match="one per column"):
-        CovarianceMoments(bounds=ENDS, degrees=(2, 2))
+        BernsteinMoments(of="covariances", bounds=ENDS, degrees=(2, 2))
     with pytest.raises(InvalidParameter, match="4096"):
-        CovarianceMoments(bounds=((0, 1),) * 7, degrees=(4,) * 7)
+        BernsteinMoments(of="covariances", bounds=((0, 1),) * 7, degrees=(4,) * 7)
 
 
 def pairs_of(kind, rng, size=40_000):

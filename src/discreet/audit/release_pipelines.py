@@ -28,7 +28,6 @@ from discreet.questions import asked
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.comparison.paper import Censored
-from discreet.questions.covariance_matrix import CovarianceMoments
 from discreet.questions.moments import BernsteinMoments
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
@@ -129,7 +128,7 @@ def statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepare
     yield q.ContingencyTable({"letter": list(LETTERS)}), list(LETTERS), lambda rows: {"letter": rows}
     square = ((0, 1), (0, 1))
     yield q.MeansAndCovariances(bounds=square), CORNERS, _matrix
-    yield CovarianceMoments(bounds=square, degrees=(2, 1)), CORNERS, _matrix
+    yield BernsteinMoments(of="covariances", bounds=square, degrees=(2, 1)), CORNERS, _matrix
     if neighbours is ADD:
         return
     for public in (q.Mean(bounds=ends), q.Variance(bounds=ends), q.StandardDeviation(bounds=ends)):
@@ -147,7 +146,7 @@ def statistics(neighbours: Neighbours) -> Iterator[tuple[Any, list[Any], Prepare
 def _weighed(neighbours: Neighbours) -> Iterator[Pipeline]:
     """Parts with weights, which are made for Gaussian noise."""
     mean = BernsteinMoments(bounds=((1.0, 3.0),), degrees=(4,), weighed=True)
-    pair = CovarianceMoments(bounds=((0, 1), (0, 1)), degrees=(4, 2), weighed=True)
+    pair = BernsteinMoments(of="covariances", bounds=((0, 1), (0, 1)), degrees=(4, 2), weighed=True)
     for statistic, records, prepare in ((mean, NUMBERS, _same), (pair, CORNERS, _matrix)):
         yield _pipeline(statistic, records, prepare, _gaussian, neighbours, NORMAL, mechanism="Gaussian, weighed")
 

@@ -908,6 +908,27 @@ def as_matrix(vector: Any, dimension: int) -> NDArray[np.float64]:
     return matrix
 
 
+def correlations(matrix: Array) -> Array:
+    """Correlations of a matrix, clamped to [−1, 1]; NaN where a variance is not positive."""
+    spread = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), np.nan))
+    correlation = np.clip(matrix / np.outer(spread, spread), -1, 1)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation)
+
+
+def correlation_range(first: Interval, second: Interval, both: Interval) -> Interval:
+    """The correlations that intervals of two variances and of their covariance leave possible."""
+    least, most = (math.sqrt(max(float(x) * float(y), 0.0)) for x, y in zip(first, second, strict=True))
+    low, high = _quotient(float(both.low), least, most), _quotient(float(both.high), most, least)
+    return Interval(low, high, both.level)
+
+
+def _quotient(covariance: float, below: float, above: float) -> float:
+    """covariance / spread within ±1: over ``below`` where the covariance is negative, else over ``above``."""
+    spread = below if covariance < 0 else above
+    return float(np.clip(covariance / spread, -1.0, 1.0)) if spread > 0 else float(np.sign(covariance))
+
+
 def measured_coordinate(mechanism: Mechanism, measured: Any, index: int) -> tuple[float, Mechanism]:
     """The measurement of coordinate ``index`` and the mechanism that acted on it.
 

@@ -19,7 +19,7 @@ from discreet.mechanisms.bounded.proportions import BoundedProportions
 from discreet.papers.claims.liu2019_claims import FIGURE_CLAIMS, FORMULA_CLAIMS
 from discreet.papers.figure import Figure
 from discreet.papers.study import Part, Row, Study, grid, with_ends
-from discreet.questions.covariance_matrix import CovarianceMatrix
+from discreet.questions.bounded import CovarianceMatrix
 from discreet.questions.proportion import ProportionVector
 
 # ---- liu2019, Figures 2 to 7: sanitized proportion vectors, their bias, error and coverage

@@ -1,4 +1,6 @@
+from .bounded import CorrelationMatrix as CorrelationMatrix
 from .bounded import Covariance as Covariance
+from .bounded import CovarianceMatrix as CovarianceMatrix
 from .bounded import Mean as Mean
 from .bounded import PooledCovariance as PooledCovariance
 from .bounded import PooledVariance as PooledVariance
@@ -13,8 +15,6 @@ from .comparison.question import ComparisonQuestion as ComparisonQuestion
 from .comparison.question import plan_comparison as plan_comparison
 from .count import Count as Count
 from .count import CountQuestion as CountQuestion
-from .covariance_matrix import CorrelationMatrix as CorrelationMatrix
-from .covariance_matrix import CovarianceMatrix as CovarianceMatrix
 from .covariance_matrix import CovarianceMatrixQuestion as CovarianceMatrixQuestion
 from .covariance_matrix import MeansAndCovariances as MeansAndCovariances
 from .distinct import DistinctQuestion as DistinctQuestion

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet import inference
 from discreet.core import requirements
@@ -25,12 +26,18 @@ from discreet.inference.moments import (
     NormalCovariance,
     ReleaseLaw,
     SamplingModel,
+    as_matrix,
+    correlation_range,
+    correlations,
     debiased,
     largest_fourth,
+    measured_coordinate,
+    pairs,
 )
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.questions.question import Forecast, Measurement
+from discreet.results.answer import pair_labels, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -279,7 +286,10 @@ class SampleMoment(PublicSizeStatistic):
     Within J public cells it is Σⱼ Σᵢ (xᵢⱼ − x̄ⱼ)(yᵢⱼ − ȳⱼ)/(n − J); a variance is the covariance of a column and itself.
     A standard deviation moves by as much as (c₁ − c₀)/√n (in a column of equal values one row moves to the other end),
     far more than a variance does in its own units. So the *variance* is protected, and the release takes the root
-    (liu2019 section 2.2): ``release(…).standard_deviation``, with its interval.
+    (liu2019 section 2.2): ``release(…).standard_deviation``, with its interval. So does a correlation matrix, which one
+    row can move by as much as its whole range: the covariance matrix is protected, and ``release(…).correlation``
+    divides. A matrix is the vector of the d variances followed by the d(d − 1)/2 covariances above the diagonal, row by
+    row (`pairs`).
 
     Guarantee
     ---------
@@ -287,6 +297,8 @@ class SampleMoment(PublicSizeStatistic):
     add/remove:
 
     - a mean changes by at most W/n (liu2019 D), a variance by W²/n (E), a covariance by W₁W₂/n (F);
+    - coordinate (j, k) of a matrix by at most WⱼWₖ/n, all of them at once in the worst case, so ℓ₁ = Σ WⱼWₖ/n and
+      ℓ₂ = √Σ(WⱼWₖ/n)² (Table 1, E, F);
     - a pooled variance by W²/(n − J) times 1 − 1/n_max where sizes of cells are public, or under add/remove the larger
       of that and (n − J)/(n − J + 1)·(1 − 1/(n_max + 1)); else times 1 − 1/n, or under add/remove the larger of that
       and M(n − 1)/(n − 1 − J), M(m) = ⌊m/2⌋⌈m/2⌉/m, which counts only where J is near n (G);
@@ -301,10 +313,10 @@ class SampleMoment(PublicSizeStatistic):
     Parameters
     ----------
     of
-        Which moment; `Mean`, `Variance`, `StandardDeviation`, `Covariance`, `PooledVariance` and `PooledCovariance`
-        are short for it.
+        Which moment; `Mean`, `Variance`, `StandardDeviation`, `Covariance`, `PooledVariance`, `PooledCovariance`,
+        `CovarianceMatrix` and `CorrelationMatrix` are short for it.
     bounds
-        Public bounds (c₀, c₁) of a row, or of both columns; values outside are clipped.
+        Public bounds (c₀, c₁) of a row, or those of every column; values outside are clipped.
     cells
         Every public cell label, of pooled moments. Cells with fewer than two rows contribute nothing.
     sizes
@@ -318,7 +330,7 @@ class SampleMoment(PublicSizeStatistic):
 
     Notes
     -----
-    ``data`` is a column, an n × 2 array or a pair of columns; within cells (x, labels) or (x, y, labels).
+    ``data`` is a column, an n × d array or d columns; within cells (x, labels) or (x, y, labels).
 
     Examples
     --------
@@ -332,13 +344,19 @@ class SampleMoment(PublicSizeStatistic):
     >>> pooled = PooledVariance(bounds=(0, 1), cells=("a", "b"), sizes=(3, 5), moving=False)
     >>> round(pooled.sensitivity(neighbours=Neighbours.REPLACE_ONE).l1, 6)  # 0.8/6
     0.133333
+    >>> matrix = CovarianceMatrix(bounds=((-3, 3), (-4.5, 4.5)))
+    >>> [float(x) for x in matrix.coordinate_sensitivities(n=54, neighbours=Neighbours.REPLACE_ONE)]
+    [0.6666666666666667, 1.5, 1.0]
     """
 
     name: ClassVar[str] = "sample_moment"
     kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         of: {"of": of}
-        for of in ("mean", "variance", "standard_deviation", "covariance", "pooled_variance", "pooled_covariance")
-    }
+        for of in (
+            "mean", "variance", "standard_deviation", "covariance", "pooled_variance", "pooled_covariance",
+            "covariance_matrix", "correlation_matrix",
+        )
+    }  # fmt: skip
     of: str
     bounds: Any
     cells: tuple[Any, ...] = ()
@@ -351,14 +369,21 @@ class SampleMoment(PublicSizeStatistic):
         of = requirements.one_of("of", self.of, [*self.kinds])
         if type(self) is SampleMoment:  # which is stored under what it is of; somebody else's goes by a name of its own
             object.__setattr__(self, "name", of)
-        paired = bounds_of_columns("bounds", self.bounds, 2) if self.paired else whole_bounds("bounds", self.bounds)
-        object.__setattr__(self, "bounds", paired)
+        object.__setattr__(self, "bounds", self._checked_bounds())
         if self.pooled:
             self._check_cells()
         elif self.cells or self.sizes is not None:
             raise InvalidParameter("cells", self.cells, f"are those of a pooled {self.title}", "Leave cells out.")
         super().__post_init__()
         self._grids  # noqa: B018  (refuses a bad grid at construction)
+
+    def _checked_bounds(self) -> Any:
+        if not self.several:
+            return whole_bounds("bounds", self.bounds)
+        bounds = bounds_of_columns("bounds", self.bounds, None if self.matrix else 2)
+        if self.of == "correlation_matrix" and len(bounds) < 2:
+            raise InvalidParameter("bounds", self.bounds, "needs at least two columns", "Add a column.")
+        return bounds
 
     def _check_cells(self) -> None:
         cells = requirements.listed("cells", self.cells, 'cells=("a", "b")')
@@ -388,14 +413,26 @@ class SampleMoment(PublicSizeStatistic):
             raise InvalidParameter("n", n, f"is not the sum {sum(self.sizes)} of the sizes", "Leave n out.")
 
     def parameters(self) -> dict[str, Any]:
-        untold = {"of"} if self.name == self.of else set()
-        untold |= set() if self.pooled else {"cells", "sizes", "moving"}
+        untold = () if self.pooled else ("cells", "sizes", "moving")
         return {name: value for name, value in super().parameters().items() if name not in untold}
 
+    def release_type(self) -> type[Release]:
+        return MatrixRelease if self.matrix else PublicSizeRelease
+
     @property
-    def paired(self) -> bool:
-        """True of two columns."""
-        return self.of.endswith("covariance")
+    def matrix(self) -> bool:
+        """True of all variances and covariances of several columns."""
+        return self.of.endswith("matrix")
+
+    @property
+    def several(self) -> bool:
+        """True of two columns or more."""
+        return self.matrix or self.of.endswith("covariance")
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """The columns of each number: (j, j) for a variance, (j, k) for a covariance."""
+        return pairs(len(self.bounds)) if self.matrix else [(0, len(self._grids) - 1)]
 
     @property
     def pooled(self) -> bool:
@@ -408,7 +445,7 @@ class SampleMoment(PublicSizeStatistic):
 
     @cached_property
     def _grids(self) -> tuple[Grid, ...]:
-        return tuple(Grid(bounds=pair, step=self.grid) for pair in (self.bounds if self.paired else [self.bounds]))
+        return tuple(Grid(bounds=pair, step=self.grid) for pair in (self.bounds if self.several else [self.bounds]))
 
     @property
     def _lost(self) -> int:
@@ -440,34 +477,50 @@ class SampleMoment(PublicSizeStatistic):
             Of a covariance: the two population variances, public or as private releases, whose upper ends at 99 % are
             used. Without them the largest possible fourth moments are assumed.
         """
-        model = _beta_mean if self.of == "mean" else _normal_covariance if self.paired else _gamma_variance
+        model = _beta_mean if self.of == "mean" else _normal_covariance if self.several else _gamma_variance
         return model(self.bounds, released, **known)
 
     def domain(self, n: int | None = None) -> Domain:
         if self.of == "mean":
             return cast(Domain, self.bounds)
         rows = self.require_n(n)
-        largest = largest_squares(rows) if self.of == "covariance" else Fraction(rows, 4)
-        if self.sizes is not None:
-            largest = sum((largest_squares(size) for size in self.sizes), Fraction(0))
-        end = not_below(self._unit() * largest / (rows - self._lost))
-        return (-end if self.paired else 0.0), end
+        high = np.array(
+            [
+                not_below(unit * self._largest(rows, apart=j != k) / (rows - self._lost))
+                for unit, (j, k) in zip(self._units(), self.entries, strict=True)
+            ]
+        )
+        low = np.where([j == k for j, k in self.entries], 0.0, -high)
+        return (low, high) if self.matrix else (float(low[0]), float(high[0]))
 
-    def _unit(self, widths: Sequence[Fraction] | None = None) -> Fraction:
+    def _largest(self, rows: int, *, apart: bool) -> Fraction:
+        """The largest sum of products in units of the bounds, of two columns or of one."""
+        if self.sizes is not None:
+            return sum((largest_squares(size) for size in self.sizes), Fraction(0))
+        return largest_squares(rows) if apart and not self.pooled else Fraction(rows, 4)
+
+    def _units(self, widths: Sequence[Fraction] | None = None) -> list[Fraction]:
         """The width of a mean, the product of two widths of a covariance, the square of one of a variance."""
         own = [grid.width for grid in self._grids] if widths is None else widths
-        return own[0] if self.of == "mean" else own[0] * own[-1]
+        return [own[0]] if self.of == "mean" else [own[j] * own[k] for j, k in self.entries]
 
     def sensitivity(
         self, *, n: int | None = None, neighbours: Neighbours, widths: Sequence[Fraction] | None = None
     ) -> Sensitivity:
         """The largest change between neighbours; ``widths`` are those of bounds that mean the decimals they print."""
+        moves = tuple(self.coordinate_sensitivities(n=n, neighbours=neighbours, widths=widths).tolist())
+        return Sensitivity(coordinates=moves) if self.matrix else Sensitivity(moves=moves)
+
+    def coordinate_sensitivities(
+        self, *, n: int | None = None, neighbours: Neighbours, widths: Sequence[Fraction] | None = None
+    ) -> NDArray[np.float64]:
+        """The largest move of each number by one row; see `sensitivity`."""
         rows = self.require_n_between(n, neighbours)
         self._require_sum(rows)
         factor = Fraction(1, rows)
         if self.pooled:
-            factor = (self._pooled_pair if self.paired else self._pooled_column)(rows, neighbours)
-        return Sensitivity(moves=(not_below(self._unit(widths) * factor),))
+            factor = (self._pooled_pair if self.several else self._pooled_column)(rows, neighbours)
+        return np.array([not_below(unit * factor) for unit in self._units(widths)])
 
     def _pooled_column(self, rows: int, neighbours: Neighbours) -> Fraction:
         divisor = rows - len(self.cells)
@@ -527,15 +580,15 @@ class SampleMoment(PublicSizeStatistic):
         if self.pooled:
             columns = requirements.instance("data", data, (tuple, list), "the columns and the labels: (x, labels)")
             return super().rows(columns[-1] if columns else None)
-        return super().rows(columns_of(data, 2)[0] if self.paired else data)
+        return super().rows(columns_of(data, len(self.bounds))[0] if self.several else data)
 
     def _by_cell(self, data: Any) -> list[list[Indices]]:
         """Offsets of every column, cell by cell; one cell holds all rows where none are named."""
         grids, labelled = self._grids, self.pooled
         if labelled and (not isinstance(data, tuple | list) or len(data) != len(grids) + 1):
-            wanted = "(x, y, labels)" if self.paired else "(x, labels)"
+            wanted = "(x, y, labels)" if self.several else "(x, labels)"
             raise WrongType("data", "…", f"must be {wanted}", f"Pass exact({wanted}, …).")
-        given = data[:-1] if labelled else columns_of(data, 2) if self.paired else [data]
+        given = data[:-1] if labelled else columns_of(data, len(grids)) if self.several else [data]
         columns = [grid.offsets("data", values) for grid, values in zip(grids, given, strict=True)]
         size = same_length(columns)
         if not labelled:
@@ -551,13 +604,19 @@ class SampleMoment(PublicSizeStatistic):
             raise InvalidParameter("sizes", self.sizes, "are not the sizes of the cells", "Declare the right sizes.")
         return [[column[part] for column in columns] for part in parts]
 
-    def value(self, data: Any) -> Fraction:
-        cells, first, last = self._by_cell(data), self._grids[0], self._grids[-1]
+    def value(self, data: Any) -> Any:
+        cells, steps = self._by_cell(data), [grid.exact_step for grid in self._grids]
         rows = requirements.positive_integer("rows", sum(part[0].size for part in cells), at_least=self.least_rows)
         if self.of == "mean":
-            return first.origin + Fraction(total(cells[0][0]), rows) * first.exact_step
-        products = sum((cross_products(part[0], part[-1]) for part in cells), Fraction(0))
-        return products / (rows - self._lost) * first.exact_step * last.exact_step
+            return self._grids[0].origin + Fraction(total(cells[0][0]), rows) * steps[0]
+        found = [
+            sum((cross_products(part[j], part[k]) for part in cells), Fraction(0))
+            / (rows - self._lost)
+            * steps[j]
+            * steps[k]
+            for j, k in self.entries
+        ]
+        return fractions(found) if self.matrix else found[0]
 
 
 Mean = partial(SampleMoment, of="mean")
@@ -566,6 +625,8 @@ StandardDeviation = partial(SampleMoment, of="standard_deviation")
 Covariance = partial(SampleMoment, of="covariance")
 PooledVariance = partial(SampleMoment, of="pooled_variance")
 PooledCovariance = partial(SampleMoment, of="pooled_covariance")
+CovarianceMatrix = partial(SampleMoment, of="covariance_matrix")
+CorrelationMatrix = partial(SampleMoment, of="correlation_matrix")
 
 
 def _beta_mean(
@@ -737,6 +798,99 @@ class PublicSizeRelease(Release):
             return self.population_interval()
         except DiscreetError:
             return None
+
+
+@dataclass(frozen=True)
+class MatrixRelease(Release):
+    """A released covariance matrix of a public number of rows: variances and covariances, or the whole, repaired."""
+
+    @property
+    def _of(self) -> SampleMoment:
+        return cast(SampleMoment, self.statistic)
+
+    @property
+    def count(self) -> float:
+        """The public number of rows."""
+        return float(self._of.require_n(None))
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """The covariance matrix as it was released; it need not be positive semidefinite."""
+        value = np.asarray(self.value, dtype=float)
+        return value if value.ndim == 2 else as_matrix(value, len(self._of.bounds))
+
+    @property
+    def estimate(self) -> NDArray[np.float64]:
+        """The covariance matrix."""
+        return self.matrix
+
+    @property
+    def correlation(self) -> NDArray[np.float64]:
+        """Correlations of the matrix, within ±1; NaN where a variance is not positive."""
+        return correlations(self.matrix)
+
+    def population_interval(
+        self, level: float = 0.95, *, j: int | None = None, k: int | None = None, kurtosis: float | None = None
+    ) -> Interval:
+        """Interval for the population's variance of column j, or its covariance with column k; else for all entries.
+
+        By the distribution of a sample variance or covariance of independent rows, and the noise.
+        """
+        checked, count = requirements.level(level), len(self._of.bounds)
+        if j is None:
+            every = [self.population_interval(checked, j=a, k=b, kurtosis=kurtosis) for a, b in self._of.entries]
+            low, high = (as_matrix(ends, count) for ends in np.array([tuple(one) for one in every]).T)
+            return Interval(low, high, checked)
+        entry = checked_entry(count, j, j if k is None else k)
+        place = self._of.entries.index((min(entry), max(entry)))
+        value, mechanism = measured_coordinate(self.mechanism, self.measured, place)
+        return ReleaseLaw(model=self._model(entry, place, kurtosis), mechanism=mechanism).interval(value, checked)
+
+    def _model(self, entry: tuple[int, int], place: int, kurtosis: float | None) -> SamplingModel:
+        """Fourth moments are the worst that the bounds and the upper ends of the released variances allow."""
+        of = self._of
+        rows, largest = of.require_n(None), float(np.asarray(of.domain()[1])[place])
+        widths = [high - low for low, high in (of.bounds[column] for column in entry)]
+        if entry[0] == entry[1]:
+            return GammaVariance(n=rows, width=widths[0], largest=largest, kurtosis=kurtosis)
+        spreads = [float(self.population_interval(0.99, j=column).high) for column in entry]
+        fourths = [largest_fourth(spread, width) for spread, width in zip(spreads, widths, strict=True)]
+        return NormalCovariance(
+            n=rows,
+            mixed=max(math.sqrt(math.prod(fourths)), 1e-12 * largest**2),
+            largest=largest,
+            reach=min(math.sqrt(math.prod(spreads)), largest),
+        )
+
+    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
+        """Interval for the population's correlation of two columns, for any population on the bounds."""
+        return correlation_between(self, level, *checked_entry(len(self._of.bounds), j, k, apart=True))
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The released coordinates under the names of their columns."""
+        found = super().readings(columns)
+        if len(found) != len(self._of.entries):  # a repaired matrix holds every covariance twice
+            return found
+        return [
+            replace(one, label=pair_name(columns, j, k), labels=pair_labels(columns, j, k))
+            for one, (j, k) in zip(found, self._of.entries, strict=True)
+        ]
+
+
+def checked_entry(columns: int, j: int, k: int, *, apart: bool = False) -> tuple[int, int]:
+    """An entry of the matrix of so many columns; ``apart``, of two of them."""
+    if any(not 0 <= one < columns for one in (j, k)):
+        raise InvalidParameter("j, k", (j, k), f"must be below {columns}", "Check the columns.")
+    if apart and j == k:
+        raise InvalidParameter("k", k, "must be another column than j", "A column correlates with itself by 1.")
+    return j, k
+
+
+def correlation_between(released: Any, level: float, j: int, k: int) -> Interval:
+    """The range of a correlation over intervals of two variances and their covariance, which cover together."""
+    each = (2 + requirements.level(level)) / 3  # Bonferroni
+    ends = [released.population_interval(each, j=one, k=other) for one, other in ((j, j), (k, k), (j, k))]
+    return replace(correlation_range(*ends), level=level)
 
 
 def root_interval(interval: Interval) -> Interval:

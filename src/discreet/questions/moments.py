@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import product
-from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 import scipy  # whose submodules load when first used
@@ -27,12 +27,14 @@ from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rows import Selected, Snapshot, coarsening, weighted_totals
 from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.inference.moments import PartMoments, moment_weights
+from discreet.inference.moments import PairMoments, PartMoments, as_matrix, marginal, moment_weights, pairs
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance, ratio_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.questions.bounded import bounds_of_columns, clipped, fractions, root_interval
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.questions.bounded import bounds_of_columns, checked_entry, clipped, fractions, root_interval
 from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
+from discreet.results.answer import entry_facts, pair_labels, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.plan import groups_of, sampling_error
@@ -150,7 +152,7 @@ def _interval(ends: Any, place: int) -> Interval:
 
 Array = NDArray[np.float64]
 Powers = tuple[int, ...]
-Of = Literal["mean", "proportion", "variance", "standard deviation"]
+Of = Literal["mean", "proportion", "variance", "standard deviation", "covariances"]
 MOST_PARTS = 4096
 
 
@@ -174,7 +176,8 @@ class BernsteinMoments(Statistic):
         Highest power of every column: 1 for a mean or proportion, 2 for covariances, 4 where the totals must also say
         how far variances vary from sample to sample.
     of
-        What is read of one column: ``"mean"``, ``"proportion"``, ``"variance"`` or ``"standard deviation"``.
+        What is read: of one column ``"mean"``, ``"proportion"``, ``"variance"`` or ``"standard deviation"``, of several
+        their ``"covariances"``, with means and correlations.
     weighed
         Whether inner parts are multiplied by the weights for Gaussian noise.
 
@@ -189,6 +192,10 @@ class BernsteinMoments(Statistic):
     """
 
     name: ClassVar[str] = "bernstein_moments"
+    kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "bernstein_moments": {},
+        "covariances_in_parts": {"of": "covariances"},
+    }
     earlier: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "mean_in_parts": {"degrees": (1,)},
         "proportion_in_parts": {"degrees": (1,), "of": "proportion"},
@@ -216,10 +223,11 @@ class BernsteinMoments(Statistic):
         object.__setattr__(self, "degrees", degrees)
         requirements.instance("weighed", self.weighed, bool, "weighed=True or False")
         requirements.one_of("of", self.of, get_args(Of), 'Write "mean".')
+        if self.of == "covariances":
+            object.__setattr__(self, "name", "covariances_in_parts")
 
-    @classmethod
-    def release_type(cls) -> type[Release]:
-        return MomentsRelease
+    def release_type(self) -> type[Release]:
+        return CovariancesRelease if self.of == "covariances" else MomentsRelease
 
     @property
     def title(self) -> str:
@@ -299,21 +307,32 @@ class BernsteinMoments(Statistic):
 
     def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The totals of a column, or of an n × m table, still private."""
-        table = float_truth(data)
-        table = table[:, None] if table.ndim == 1 else table
-        if table.ndim != 2 or table.shape[1] != len(self.bounds):
-            raise InvalidParameter("data", table.shape, f"must be rows × {len(self.bounds)}", "Give one bound each.")
-        columns = []
-        for values, (low, high) in zip(table.T.tolist(), self.bounds, strict=True):
-            start, width = decimal(low), decimal(high) - decimal(low)
-            columns.append([(x - start) / width for x in clipped(values, (low, high))])
-        rows = list(zip(*columns, strict=True))
-        sums = {
-            powers: sum((math.prod(map(pow, row, powers), start=Fraction(1)) for row in rows), Fraction(0))
-            for powers in self.powers
-        }
-        value = fractions(self.of_sums(sums, (1,) * len(self.bounds)))
-        return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)
+        return exact_totals(self, data, neighbours, unit)
+
+
+def exact_totals(statistic: Any, data: Any, neighbours: Neighbours, unit: Unit) -> Exact:
+    """The exact value of a statistic ``of_sums``, from rows at hand: the same sums that an engine adds up."""
+    columns = unit_columns(data, statistic.bounds)
+    rows = list(zip(*columns, strict=True))
+    sums = {
+        powers: sum((math.prod(map(pow, row, powers), start=Fraction(1)) for row in rows), Fraction(0))
+        for powers in statistic.powers
+    }
+    value = fractions(statistic.of_sums(sums, (1,) * len(columns)))
+    return Exact(value, statistic.sensitivity(neighbours=neighbours), Protection(unit, neighbours), statistic)
+
+
+def unit_columns(data: Any, bounds: Sequence[tuple[float, float]]) -> list[list[Fraction]]:
+    """The columns of a table, or a column, as shares of their bounds, from 0 to 1. Private."""
+    table = float_truth(data)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or table.shape[1] != len(bounds):
+        raise InvalidParameter("data", table.shape, f"must be rows × {len(bounds)}", "Give one bound each.")
+    columns = []
+    for values, (low, high) in zip(table.T.tolist(), bounds, strict=True):
+        start, width = decimal(low), decimal(high) - decimal(low)
+        columns.append([(x - start) / width for x in clipped(values, (low, high))])
+    return columns
 
 
 def _to_parts(degree: int, reach: int) -> NDArray[Any]:
@@ -559,6 +578,161 @@ class MomentsRelease(Release):
         return [asked, spread]
 
 
+@dataclass(frozen=True)
+class CovariancesRelease(Release):
+    """Noisy totals in tensor parts of several columns: their means, covariances and correlations, with intervals."""
+
+    @property
+    def _of(self) -> BernsteinMoments:
+        return cast(BernsteinMoments, self.statistic)
+
+    def _marginal(self, *columns: int, sampled: bool = True) -> dict[str, Any]:
+        """Totals of some of the columns, with the distribution of their noise."""
+        law, multiplied = self.mechanism.law(0.0), self._of.multiplied
+        factors = np.array([float(weight) for weight in multiplied])
+        totals, added = marginal(np.asarray(self.value, dtype=float) / factors, self._of.shape, columns)
+        own = rows_per_unit(self.sensitivity, multiplied)
+        return {
+            "totals": totals,
+            "noise": marginal(float(np.max(law.variance)) / factors**2, self._of.shape, columns)[0],
+            "kurtosis": excess_kurtosis(law) / added,
+            "size": self.public.get("n"),
+            "rows_per_unit": own if sampled else 1 - (self.sampled or 1.0),
+        }
+
+    def column(self, j: int, *, sampled: bool = True) -> PartMoments:
+        """Moments of one column between its bounds; without sampling, of the data alone."""
+        return PartMoments(**self._marginal(j, sampled=sampled))
+
+    def pair(self, j: int, k: int, *, sampled: bool = True) -> PairMoments:
+        """Joint moments of two columns between their bounds, the first of which comes first in the release."""
+        first, second = sorted((j, k))
+        shape = (self._of.shape[first], self._of.shape[second])
+        return PairMoments(**self._marginal(first, second, sampled=sampled), shape=shape)
+
+    @property
+    def count(self) -> float:
+        """The number of rows, which is public or noisy."""
+        return float(self.column(0).parts.sum())
+
+    @property
+    def means(self) -> Array:
+        """Means of the columns, inside their bounds."""
+        lows = np.array([low for low, _ in self._of.bounds])
+        return np.asarray(lows + self._of.widths * [float(self.column(j).mean) for j in range(len(lows))])
+
+    @property
+    def matrix(self) -> Array:
+        """The covariance matrix (divisor n); it need not be positive semidefinite."""
+        return self._filled(self._entry)
+
+    @property
+    def estimate(self) -> Array:
+        """The covariance matrix."""
+        return self.matrix
+
+    @property
+    def correlation(self) -> Array:
+        """Correlations, within ±1; 0 where noise leaves a column no variance."""
+        return self._filled(lambda j, k: 1.0 if j == k else float(self.pair(j, k).correlation))
+
+    def _entry(self, j: int, k: int) -> float:
+        own = self.column(j).variance if j == k else self.pair(j, k).covariance
+        return float(own * self._of.widths[j] * self._of.widths[k])
+
+    def _filled(self, entry: Callable[[int, int], float]) -> Array:
+        count = len(self._of.bounds)
+        return as_matrix([entry(j, k) for j, k in pairs(count)], count)
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Intervals for the entries of the data's covariance matrix, each at ``level``; privacy noise only."""
+        return self._intervals(requirements.level(level), sampled=False)
+
+    def population_interval(self, level: float = 0.95, *, j: int | None = None, k: int | None = None) -> Interval:
+        """Interval for the population's variance of column j, or its covariance with column k; else for all entries.
+
+        Noise and sampling together, for any population on the bounds: covariances have measured fourth moments, and so
+        have variances of up to two columns.
+        """
+        checked = requirements.level(level)
+        self.require_sample()
+        if j is None:
+            return self._intervals(checked, sampled=True)
+        return self._interval(*checked_entry(len(self._of.bounds), j, j if k is None else k), checked, sampled=True)
+
+    def _interval(self, j: int, k: int, level: float = 0.95, *, sampled: bool) -> Interval:
+        if j == k:
+            found = self.column(j, sampled=sampled).variance_interval(level)
+        else:
+            found = self.pair(j, k, sampled=sampled).covariance_interval(level)
+        scale = float(self._of.widths[j] * self._of.widths[k])
+        return Interval(scale * float(found.low), scale * float(found.high), level)
+
+    def _intervals(self, level: float, *, sampled: bool) -> Interval:
+        count = len(self._of.bounds)
+        found = np.array([tuple(self._interval(j, k, level, sampled=sampled)) for j, k in pairs(count)])
+        low, high = (as_matrix(ends, count) for ends in found.T)
+        return Interval(low, high, level)
+
+    def correlation_interval(self, level: float = 0.95, *, j: int, k: int) -> Interval:
+        """Interval for the population's correlation of two columns, for any population on the bounds."""
+        self.require_sample()
+        return self._related(*self._two(j, k), requirements.level(level), sampled=True)
+
+    def _related(self, j: int, k: int, level: float = 0.95, *, sampled: bool) -> Interval:
+        low, high = self.pair(j, k, sampled=sampled).correlation_interval(level)
+        return Interval(float(low), float(high), level)
+
+    def correlation_pvalue(self, *, j: int, k: int) -> float:
+        """Of the hypothesis that two columns are uncorrelated in the population: noise and sampling together."""
+        entry = self._two(j, k)
+        self.require_sample()
+        return self.pair(*entry).correlation_pvalue()
+
+    def _two(self, j: int, k: int) -> tuple[int, int]:
+        return checked_entry(len(self._of.bounds), j, k, apart=True)
+
+    def facts(self) -> Facts:
+        """The facts to show."""
+        return covariance_facts(self)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The entries of the covariance matrix, then the correlations, each with both intervals."""
+        entries = pairs(len(self._of.bounds))
+        covariances = [self._reading(columns, j, k, self._entry(j, k), self._interval) for j, k in entries]
+        correlations = [
+            replace(
+                self._reading(columns, j, k, float(self.pair(j, k).correlation), self._related),
+                label=f"{pair_name(columns, j, k)}, correlation",
+                measure="correlation",
+                pvalue=None if self.sampled is None else self.correlation_pvalue(j=j, k=k),
+            )
+            for j, k in entries
+            if j != k
+        ]
+        return [*covariances, *correlations]
+
+    def _reading(
+        self, columns: Sequence[str], j: int, k: int, value: float, interval: Callable[..., Interval]
+    ) -> Reading:
+        noise, population = (
+            interval(j, k, sampled=False),
+            None if self.sampled is None else interval(j, k, sampled=True),
+        )
+        labels = pair_labels(columns, j, k)
+        return Reading(pair_name(columns, j, k), value, noise, population, labels=labels, measure="covariance")
+
+
+def covariance_facts(released: Any) -> Facts:
+    """The facts to show of means and covariances."""
+    return [
+        ("means", number(released.means)),
+        *entry_facts(released.readings()),
+        ("rows", number(round(released.count))),
+        *released.protection_facts(),
+    ]
+
+
 def rows_per_unit(sensitivity: Sensitivity, multiplied: Iterable[Fraction] = (Fraction(1),)) -> int:
     """A unit with k rows in each of g groups moves Δ₁ = gk and Δ₂² = gk², and twice both when it is replaced.
 
@@ -567,15 +741,14 @@ def rows_per_unit(sensitivity: Sensitivity, multiplied: Iterable[Fraction] = (Fr
     return max(1, round(float(max(multiplied)) * sensitivity.require_l2() ** 2 / sensitivity.require_l1()))
 
 
-B = TypeVar("B", bound=BernsteinMoments)
-
-
-def least_noise(guarantee: Guarantee, moments: B, measured: Callable[[B], Measurement]) -> Measurement:
+def least_noise(
+    guarantee: Guarantee, moments: BernsteinMoments, measured: Callable[[BernsteinMoments], Measurement]
+) -> Measurement:
     """The measurement with the smaller standard error of what is read: of parts as they are, or of weighed ones."""
     plain = measured(moments)
-    if is_pure(guarantee) or (weighed := replace(moments, weighed=True)).multiplied == moments.multiplied:
+    if not any(degree in _WEIGHTS for degree in moments.degrees) or is_pure(guarantee):
         return plain
-    return min(plain, measured(weighed), key=lambda one: one.standard_error() or 0.0)
+    return min(plain, measured(replace(moments, weighed=True)), key=lambda one: one.standard_error() or 0.0)
 
 
 Moves = tuple[Sequence[float], Sequence[float] | None]
@@ -606,13 +779,14 @@ def moments_forecast(
 
 def moments_measurement(
     question: MeasuredQuestion[Any],
-    moments: BernsteinMoments,
+    moments: Any,
     columns: tuple[str, ...],
     *,
     by: tuple[str, ...] = (),
     contribution: Contribution | None = None,
     all_rows: bool = False,
     guarantee: Guarantee | None = None,
+    noise: tuple[Sensitivity, Mechanism] | None = None,
     read: str,
     forecast: Callable[[], Forecast],
 ) -> Measurement:
@@ -628,6 +802,8 @@ def moments_measurement(
         Whether all rows of a unit count, with weights; of one column.
     guarantee
         What the totals may cost, where that is less than the whole.
+    noise
+        How far a unit moves the totals, and what protects them; by default those of parts.
     read, forecast
         What a reader takes from the release, and what a plan says of its error.
 
@@ -640,7 +816,7 @@ def moments_measurement(
     products = {
         powers: tuple(n for n, p in zip(columns, powers, strict=True) for _ in range(p)) for powers in moments.powers
     }
-    reaches = [coarsening(schema.bounds(name), sum(moments.degrees))[1] for name in columns]
+    reaches = [coarsening(schema.bounds(name), max(map(sum, moments.powers)))[1] for name in columns]
 
     def value(counts: Any, sums: Any) -> Any:
         found: list[Fraction] = []
@@ -654,14 +830,11 @@ def moments_measurement(
         return (weighted_totals(rows, selected, moments.degrees[0]) * np.array(moments.multiplied)).ravel()
 
     size = None if by else question.public_size(*columns)
-    moved = in_parts(schema.contribution(contribution), groups, moments.size, schema.neighbours)
-    weighed = max(moments.multiplied) > 1
-    sensitivity = weighed_sensitivity(moved, moments.multiplied) if weighed else moved
-    noise = Gaussian.calibrate if weighed else additive_noise
+    sensitivity, mechanism = noise or _noise_of_parts(question, moments, groups, contribution, guarantee)
     return Measurement(
         statistic=question.grouped(moments, by),
         sensitivity=sensitivity,
-        mechanism=noise(guarantee or question.guarantee, sensitivity),
+        mechanism=mechanism,
         by=by,
         columns=columns,
         contribution=contribution,
@@ -673,6 +846,22 @@ def moments_measurement(
         read=read,
         forecast=forecast,
     )
+
+
+def _noise_of_parts(
+    question: MeasuredQuestion[Any],
+    moments: BernsteinMoments,
+    groups: int,
+    contribution: Contribution | None,
+    guarantee: Guarantee | None,
+) -> tuple[Sensitivity, Mechanism]:
+    """How far a unit moves totals in parts, and the noise for them."""
+    schema = question.schema
+    moved = in_parts(schema.contribution(contribution), groups, moments.size, schema.neighbours)
+    weighed = max(moments.multiplied) > 1
+    sensitivity = weighed_sensitivity(moved, moments.multiplied) if weighed else moved
+    noise = Gaussian.calibrate if weighed else additive_noise
+    return sensitivity, noise(guarantee or question.guarantee, sensitivity)
 
 
 # ---- Weighted: questions in which all rows of a unit may count, with weights that add up to its limit.

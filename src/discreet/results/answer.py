@@ -122,6 +122,11 @@ def name_of(columns: Sequence[str], position: int) -> str:
     return columns[position] if position < len(columns) else str(position + 1)
 
 
+def pair_labels(columns: Sequence[str], j: int, k: int) -> dict[str, str]:
+    """The labels of an entry of a covariance matrix."""
+    return {"column": name_of(columns, j), "with": name_of(columns, k)}
+
+
 def pair_name(columns: Sequence[str], j: int, k: int) -> str:
     """The name of an entry of a covariance matrix."""
     return name_of(columns, j) if j == k else f"{name_of(columns, j)} · {name_of(columns, k)}"

@@ -38,6 +38,8 @@ class Statistic(ABC):
     """
 
     name: ClassVar[str]
+    kinds: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Where one class is several statistics: the name that each is stored under, and the settings that make it."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -62,7 +64,9 @@ class Statistic(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """The public parameters as JSON-ready data; the constructor takes them back. By default the fields."""
-        told = {one.name: getattr(self, one.name) for one in fields(cast(Any, self)) if one.init}
+        known = self.kinds.get(self.name, ())  # which the name tells
+        own = [one.name for one in fields(cast(Any, self)) if one.init and one.name not in known]
+        told = {name: getattr(self, name) for name in own}
         # The order of labels matters, and objects of JSON have none: a mapping is a list of pairs.
         pairs = {name: list(value.items()) for name, value in told.items() if isinstance(value, Mapping)}
         return {name: _plain(value) for name, value in (told | pairs).items()}

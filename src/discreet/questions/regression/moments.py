@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.columns import Label
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.noise.sampler import float_truth
-from discreet.core.numbers import decimal, not_below
+from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
@@ -34,8 +33,8 @@ from discreet.inference.least_squares import (
 from discreet.inference.noise import excess_kurtosis, largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
-from discreet.questions.bounded import bounds_of_columns, clipped, fractions
-from discreet.questions.moments import BernsteinMoments
+from discreet.questions.bounded import bounds_of_columns, fractions
+from discreet.questions.moments import BernsteinMoments, unit_columns
 from discreet.questions.regression.fit import CONSTANT, Coefficient, Design, RegressionRelease
 from discreet.results.release import Statistic
 
@@ -296,18 +295,14 @@ class MomentProducts(RegressionColumns, Statistic):
 
     def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The totals of a table of numbers, one column each, still private."""
-        table = float_truth(data)
-        if self.labels or table.ndim != 2 or table.shape[1] != len(self.bounds):
-            raise InvalidParameter("data", table.shape, f"must be rows × {len(self.bounds)}", "Give one bound each.")
-        columns = {
-            name: [(x - decimal(low)) / (decimal(high) - decimal(low)) for x in clipped(column, (low, high))]
-            for name, column, (low, high) in zip(self.columns, table.T.tolist(), self.bounds, strict=True)
-        }
+        if self.labels:
+            raise InvalidParameter("data", "…", "must be numbers: labels are added up by cell", "Leave labels out.")
+        columns = dict(zip(self.columns, unit_columns(data, self.bounds), strict=True))
         sums = {
             names: [sum((math.prod(row) for row in zip(*(columns[name] for name in names), strict=True)), Fraction(0))]
             for names in self.number_products
         }
-        value = self.of_sums([len(table)], sums, [1] * len(self.bounds))
+        value = self.of_sums([len(columns[self.columns[0]])], sums, [1] * len(self.bounds))
         return Exact(value, self.sensitivity(neighbours=neighbours), Protection(unit, neighbours), self)
 
     def worth(self) -> Array:
