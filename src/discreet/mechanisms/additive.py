@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import overload
 
-from discreet.core import requirements
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP, is_pure
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
@@ -74,8 +73,6 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
     >>> additive_noise(GaussianDP(0.5), Sensitivity(l1=1.0))
     Gaussian(scale=2.0, grid=None)
     """
-    requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(0.5)")
-    requirements.instance("sensitivity", sensitivity, Sensitivity, "Sensitivity(l1=1.0), for example")
     return _least(guarantee, sensitivity, whole)
 
 

@@ -14,7 +14,7 @@ from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import PureDP
 from discreet.mechanisms.choices.selection import ReportNoisyMax
 from discreet.mechanisms.omission.amplification import before_outlier_suppression, before_poisson_sampling
-from discreet.questions.bounded import whole_bounds
+from discreet.questions.question import whole_bounds
 from discreet.results.display import Facts, Result
 
 _RATES = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -20,23 +20,10 @@ from discreet.core.numbers import Grid, Indices, decimal, not_below, product_tot
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.inference.moments import (
-    BetaMean,
-    GammaVariance,
-    NormalCovariance,
-    ReleaseLaw,
-    SamplingModel,
-    as_matrix,
-    correlation_range,
-    correlations,
-    debiased,
-    largest_fourth,
-    measured_coordinate,
-    pairs,
-)
+from discreet.inference import moments
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
-from discreet.questions.question import Forecast, Measurement
+from discreet.questions.question import Forecast, Measurement, bounds_of_columns, fractions, whole_bounds
 from discreet.results.answer import pair_labels, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -45,23 +32,6 @@ from discreet.results.release import Release, Statistic
 Method: TypeAlias = "inference.DoubleSanitization"
 Domain = tuple[Any, Any]
 """Lower and upper end of a statistic's value: two floats, or two arrays for a vector."""
-
-
-def whole_bounds(name: str, value: Any) -> tuple[float, float]:
-    """Two finite ends."""
-    low, high = requirements.ordered_bounds(name, tuple(value) if isinstance(value, list) else value)
-    if math.isinf(low) or math.isinf(high):
-        raise InvalidParameter(name, value, "must be finite", "Give both ends; they must be public knowledge.")
-    return low, high
-
-
-def bounds_of_columns(name: str, value: Any, count: int | None = None) -> tuple[tuple[float, float], ...]:
-    """One pair of finite bounds per column."""
-    if isinstance(value, str) or not isinstance(value, list | tuple) or len(value) == 0:
-        raise WrongType(name, value, "must be one pair of bounds per column", f"Pass {name}=((0, 1), (0, 5)).")
-    if count is not None and len(value) != count:
-        raise InvalidParameter(name, value, f"must be {count} pairs of bounds", f"Pass {name}=((0, 1), (0, 5)).")
-    return tuple(whole_bounds(name, pair) for pair in value)
 
 
 class BoundedStatistic(Statistic):
@@ -147,7 +117,7 @@ class PublicSizeStatistic(BoundedStatistic):
         """The public number of rows, less what is estimated besides the mean."""
         return self.n
 
-    def sampling_model(self, released: PublicSizeRelease, **known: Any) -> SamplingModel:
+    def sampling_model(self, released: PublicSizeRelease, **known: Any) -> moments.SamplingModel:
         """The model of variation between samples, with what is ``known`` of the population."""
         raise NoPopulationInterval(
             "statistic", self.title, "has no model of how it varies between samples", "Release one number at a time."
@@ -200,13 +170,6 @@ def _require_neighbours(neighbours: Any) -> None:
     requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.REPLACE_ONE")
 
 
-def fractions(values: list[Fraction]) -> np.ndarray[Any, np.dtype[np.object_]]:
-    """An object array of fractions."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
 @dataclass(frozen=True, kw_only=True)
 class OneColumn(BoundedStatistic):
     """A statistic of one column, clipped to public bounds.
@@ -230,12 +193,6 @@ class OneColumn(BoundedStatistic):
     @cached_property
     def _grid(self) -> Grid:
         return Grid(bounds=self.bounds, step=self.grid)
-
-
-def clipped(data: Iterable[Any], bounds: tuple[float, float]) -> list[Fraction]:
-    """The rows exactly, moved into public bounds, which mean the decimals they print as. Private."""
-    low, high = (decimal(end) for end in bounds)
-    return [min(max(Fraction(requirements.finite("data", x)), low), high) for x in data]
 
 
 # ---- Sample moments: means, variances and covariances of a public number of rows
@@ -432,7 +389,7 @@ class SampleMoment(PublicSizeStatistic):
     @property
     def entries(self) -> list[tuple[int, int]]:
         """The columns of each number: (j, j) for a variance, (j, k) for a covariance."""
-        return pairs(len(self.bounds)) if self.matrix else [(0, len(self._grids) - 1)]
+        return moments.pairs(len(self.bounds)) if self.matrix else [(0, len(self._grids) - 1)]
 
     @property
     def pooled(self) -> bool:
@@ -462,7 +419,7 @@ class SampleMoment(PublicSizeStatistic):
         """One more row than the means take, so that the divisor is positive."""
         return self._lost + 1
 
-    def sampling_model(self, released: PublicSizeRelease, **known: Any) -> SamplingModel:
+    def sampling_model(self, released: PublicSizeRelease, **known: Any) -> moments.SamplingModel:
         """Beta distribution of a mean in bounds, gamma of a sample variance, normal of a sample covariance.
 
         Parameters
@@ -631,20 +588,20 @@ CorrelationMatrix = partial(SampleMoment, of="correlation_matrix")
 
 def _beta_mean(
     bounds: tuple[float, float], released: PublicSizeRelease, *, variance: float | PublicSizeRelease | None = None
-) -> BetaMean:
+) -> moments.BetaMean:
     low, high = bounds
     largest = (released.debiased - low) * (high - released.debiased)
     if variance is None or largest <= 0:
-        return BetaMean(n=released.n, bounds=bounds)
+        return moments.BetaMean(n=released.n, bounds=bounds)
     spread = _largest_variance(variance, 0.98)
-    return BetaMean(n=released.n, bounds=bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
+    return moments.BetaMean(n=released.n, bounds=bounds, dispersion=min(1.0, max(spread / largest, LEAST_SHARE)))
 
 
 def _gamma_variance(
     bounds: tuple[float, float], released: PublicSizeRelease, *, kurtosis: float | None = None
-) -> GammaVariance:
+) -> moments.GammaVariance:
     width = bounds[1] - bounds[0]
-    return GammaVariance(n=released.n, width=width, largest=released.domain[1], kurtosis=kurtosis)
+    return moments.GammaVariance(n=released.n, width=width, largest=released.domain[1], kurtosis=kurtosis)
 
 
 def _normal_covariance(
@@ -652,7 +609,7 @@ def _normal_covariance(
     released: PublicSizeRelease,
     *,
     variances: Sequence[float | PublicSizeRelease] | None = None,
-) -> NormalCovariance:
+) -> moments.NormalCovariance:
     widths = [high - low for low, high in bounds]
     if variances is not None and len(variances) != 2:
         raise InvalidParameter("variances", len(variances), "must be two", "Pass one per column.")
@@ -660,8 +617,8 @@ def _normal_covariance(
     fourths = [width**4 / 12 for width in widths]
     for place, given in enumerate(variances or ()):
         spreads[place] = min(_largest_variance(given, 0.99), spreads[place])
-        fourths[place] = largest_fourth(spreads[place], widths[place])
-    return NormalCovariance(
+        fourths[place] = moments.largest_fourth(spreads[place], widths[place])
+    return moments.NormalCovariance(
         n=released.n,
         mixed=math.sqrt(math.prod(fourths)),
         largest=released.domain[1],
@@ -701,7 +658,7 @@ class PublicSizeRelease(Release):
     @property
     def debiased(self) -> float:
         """The value corrected for the bias of bounded noise, inside the domain."""
-        return debiased(self.mechanism, self._number(), self.domain)
+        return moments.debiased(self.mechanism, self._number(), self.domain)
 
     def _number(self) -> float:
         if np.ndim(self.value) != 0:
@@ -734,7 +691,7 @@ class PublicSizeRelease(Release):
             )  # fmt: skip
         return math.sqrt(self._number())
 
-    def sampling_model(self, **known: Any) -> SamplingModel:
+    def sampling_model(self, **known: Any) -> moments.SamplingModel:
         """The model of variation between samples, with what is ``known`` of the population."""
         return self._of.sampling_model(self, **known)
 
@@ -770,7 +727,7 @@ class PublicSizeRelease(Release):
             requirements.instance("method", method, inference.DoubleSanitization, "DoubleSanitization(m=1000), or none")
             combined = method.combine(self._number(), self.mechanism, self.sampling_variance(**known))
             return combined.population_interval(checked)
-        return ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism).interval(
+        return moments.ReleaseLaw(model=self.sampling_model(**known), mechanism=self.mechanism).interval(
             self._number(), checked
         )
 
@@ -817,7 +774,7 @@ class MatrixRelease(Release):
     def matrix(self) -> NDArray[np.float64]:
         """The covariance matrix as it was released; it need not be positive semidefinite."""
         value = np.asarray(self.value, dtype=float)
-        return value if value.ndim == 2 else as_matrix(value, len(self._of.bounds))
+        return value if value.ndim == 2 else moments.as_matrix(value, len(self._of.bounds))
 
     @property
     def estimate(self) -> NDArray[np.float64]:
@@ -827,7 +784,7 @@ class MatrixRelease(Release):
     @property
     def correlation(self) -> NDArray[np.float64]:
         """Correlations of the matrix, within ±1; NaN where a variance is not positive."""
-        return correlations(self.matrix)
+        return moments.correlations(self.matrix)
 
     def population_interval(
         self, level: float = 0.95, *, j: int | None = None, k: int | None = None, kurtosis: float | None = None
@@ -839,23 +796,25 @@ class MatrixRelease(Release):
         checked, count = requirements.level(level), len(self._of.bounds)
         if j is None:
             every = [self.population_interval(checked, j=a, k=b, kurtosis=kurtosis) for a, b in self._of.entries]
-            low, high = (as_matrix(ends, count) for ends in np.array([tuple(one) for one in every]).T)
+            low, high = (moments.as_matrix(ends, count) for ends in np.array([tuple(one) for one in every]).T)
             return Interval(low, high, checked)
         entry = checked_entry(count, j, j if k is None else k)
         place = self._of.entries.index((min(entry), max(entry)))
-        value, mechanism = measured_coordinate(self.mechanism, self.measured, place)
-        return ReleaseLaw(model=self._model(entry, place, kurtosis), mechanism=mechanism).interval(value, checked)
+        value, mechanism = moments.measured_coordinate(self.mechanism, self.measured, place)
+        return moments.ReleaseLaw(model=self._model(entry, place, kurtosis), mechanism=mechanism).interval(
+            value, checked
+        )
 
-    def _model(self, entry: tuple[int, int], place: int, kurtosis: float | None) -> SamplingModel:
+    def _model(self, entry: tuple[int, int], place: int, kurtosis: float | None) -> moments.SamplingModel:
         """Fourth moments are the worst that the bounds and the upper ends of the released variances allow."""
         of = self._of
         rows, largest = of.require_n(None), float(np.asarray(of.domain()[1])[place])
         widths = [high - low for low, high in (of.bounds[column] for column in entry)]
         if entry[0] == entry[1]:
-            return GammaVariance(n=rows, width=widths[0], largest=largest, kurtosis=kurtosis)
+            return moments.GammaVariance(n=rows, width=widths[0], largest=largest, kurtosis=kurtosis)
         spreads = [float(self.population_interval(0.99, j=column).high) for column in entry]
-        fourths = [largest_fourth(spread, width) for spread, width in zip(spreads, widths, strict=True)]
-        return NormalCovariance(
+        fourths = [moments.largest_fourth(spread, width) for spread, width in zip(spreads, widths, strict=True)]
+        return moments.NormalCovariance(
             n=rows,
             mixed=max(math.sqrt(math.prod(fourths)), 1e-12 * largest**2),
             largest=largest,
@@ -890,7 +849,7 @@ def correlation_between(released: Any, level: float, j: int, k: int) -> Interval
     """The range of a correlation over intervals of two variances and their covariance, which cover together."""
     each = (2 + requirements.level(level)) / 3  # Bonferroni
     ends = [released.population_interval(each, j=one, k=other) for one, other in ((j, j), (k, k), (j, k))]
-    return replace(correlation_range(*ends), level=level)
+    return replace(moments.correlation_range(*ends), level=level)
 
 
 def root_interval(interval: Interval) -> Interval:

@@ -27,7 +27,7 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions import form
-from discreet.questions.bounded import bounds_of_columns, checked_entry, correlation_between
+from discreet.questions.bounded import checked_entry, correlation_between
 from discreet.questions.moments import (
     BernsteinMoments,
     CovariancesRelease,
@@ -36,7 +36,15 @@ from discreet.questions.moments import (
     least_noise,
     moments_measurement,
 )
-from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    DeclaredColumns,
+    Expected,
+    Forecast,
+    MeasuredQuestion,
+    Measurement,
+    bounds_of_columns,
+    column_names,
+)
 from discreet.results.answer import pair_labels, pair_name
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
@@ -409,7 +417,12 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
                 return _forecast(expected, moves, worst)
 
             return moments_measurement(
-                self, used, names, contribution=self.contribution, read="an entry", forecast=forecast
+                self,
+                used,
+                dict(zip(names, bounds, strict=True)),
+                contribution=self.contribution,
+                read="an entry",
+                forecast=forecast,
             )
 
         return least_noise(self.guarantee, statistic, measured)
@@ -428,7 +441,7 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
 
         expected = Expected(rows=self.expected_rows if size is None else size)
         return moments_measurement(
-            self, statistic, names, contribution=self.contribution,
+            self, statistic, dict(zip(names, bounds, strict=True)), contribution=self.contribution,
             noise=(sensitivity, _noise(self.guarantee, sensitivity)), read="an entry",
             forecast=lambda: _forecast(expected, statistic.typical_moves(), statistic.worst_moves()),
         )  # fmt: skip

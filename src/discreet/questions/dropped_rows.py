@@ -20,9 +20,15 @@ from discreet.inference.moments import whole_count, whole_interval
 from discreet.inference.noise import combined_error
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions import form
-from discreet.questions.bounded import fractions
 from discreet.questions.moments import MomentsRelease
-from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    DeclaredColumns,
+    Forecast,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+    fractions,
+)
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic

@@ -116,7 +116,7 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
 
         def measured(used: BernsteinMoments) -> Measurement:
             return moments_measurement(
-                self, used, (self.column,), by=by, contribution=self.contribution, all_rows=self.all_rows,
+                self, used, {self.column: bounds}, by=by, contribution=self.contribution, all_rows=self.all_rows,
                 read="the mean", forecast=lambda: moments_forecast(self, by, expected, moves(used)),
             )  # fmt: skip
 

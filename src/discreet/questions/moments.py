@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import product
 from typing import Any, ClassVar, Literal, cast, get_args
 
@@ -25,15 +25,23 @@ from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.rows import Selected, Snapshot, coarsening, weighted_totals
-from discreet.core.schema import Contribution, in_parts
+from discreet.core.schema import Bounds, Contribution, in_parts
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import PairMoments, PartMoments, as_matrix, marginal, moment_weights, pairs
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance, ratio_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions.bounded import bounds_of_columns, checked_entry, clipped, fractions, root_interval
-from discreet.questions.question import DEFAULT_ROWS, Expected, Forecast, MeasuredQuestion, Measurement
+from discreet.questions.bounded import checked_entry, root_interval
+from discreet.questions.question import (
+    DEFAULT_ROWS,
+    Expected,
+    Forecast,
+    MeasuredQuestion,
+    Measurement,
+    bounds_of_columns,
+    fractions,
+)
 from discreet.results.answer import entry_facts, pair_labels, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
@@ -330,19 +338,22 @@ def unit_columns(data: Any, bounds: Sequence[tuple[float, float]]) -> list[list[
         raise InvalidParameter("data", table.shape, f"must be rows × {len(bounds)}", "Give one bound each.")
     columns = []
     for values, (low, high) in zip(table.T.tolist(), bounds, strict=True):
-        start, width = decimal(low), decimal(high) - decimal(low)
-        columns.append([(x - start) / width for x in clipped(values, (low, high))])
+        start, end = decimal(low), decimal(high)
+        inside = [min(max(Fraction(requirements.finite("data", x)), start), end) for x in values]
+        columns.append([(x - start) / (end - start) for x in inside])
     return columns
 
 
 def _to_parts(degree: int, reach: int) -> NDArray[Any]:
     """Whole numbers that take (Σvʲ for j = 0 … d) to reachᵈ·Σbₖ(v/reach)."""
-    found = np.zeros((degree + 1, degree + 1), dtype=object)
-    for k in range(degree + 1):
-        for j in range(k, degree + 1):
-            sign = (-1) ** (j - k)
-            found[k, j] = sign * math.comb(degree, k) * math.comb(degree - k, j - k) * reach ** (degree - j)
-    return found
+    every = range(degree + 1)
+    return np.array([[_share(degree, k, j) * reach ** (degree - j) for j in every] for k in every], dtype=object)
+
+
+@cache
+def _share(degree: int, k: int, j: int) -> int:
+    """The coefficient of uʲ in bₖ(u)."""
+    return (-1) ** (j - k) * math.comb(degree, k) * math.comb(degree - k, j - k) if j >= k else 0
 
 
 @dataclass(frozen=True)
@@ -780,7 +791,7 @@ def moments_forecast(
 def moments_measurement(
     question: MeasuredQuestion[Any],
     moments: Any,
-    columns: tuple[str, ...],
+    columns: Mapping[str, Bounds],
     *,
     by: tuple[str, ...] = (),
     contribution: Contribution | None = None,
@@ -795,7 +806,7 @@ def moments_measurement(
     Parameters
     ----------
     question, moments, columns
-        What is asked, the statistic of one group, and the numeric columns in its order.
+        What is asked, the statistic of one group, and the numeric columns in its order with their bounds.
     by, contribution
         Columns of labels, of which every combination has totals of its own, and limits per unit.
     all_rows
@@ -812,11 +823,11 @@ def moments_measurement(
     Products of more than four grid steps are added in coarser steps where 38 digits would not hold them
     (`discreet.core.rows.coarsening`): with six factors 2¹⁴ steps lie between the bounds, with ten 2⁸.
     """
-    schema, groups = question.schema, question.schema.cells(by)
+    groups, names = question.schema.cells(by) if by else 1, tuple(columns)
     products = {
         powers: tuple(n for n, p in zip(columns, powers, strict=True) for _ in range(p)) for powers in moments.powers
     }
-    reaches = [coarsening(schema.bounds(name), max(map(sum, moments.powers)))[1] for name in columns]
+    reaches = [coarsening(one, max(map(sum, moments.powers)))[1] for one in columns.values()]
 
     def value(counts: Any, sums: Any) -> Any:
         found: list[Fraction] = []
@@ -826,26 +837,17 @@ def moments_measurement(
         return fractions(found)
 
     def of_all_rows(rows: Snapshot) -> Any:
-        selected = Selected(by=by, columns=columns, contribution=contribution, weighted=True)
+        selected = Selected(by=by, columns=names, contribution=contribution, weighted=True)
         return (weighted_totals(rows, selected, moments.degrees[0]) * np.array(moments.multiplied)).ravel()
 
     size = None if by else question.public_size(*columns)
     sensitivity, mechanism = noise or _noise_of_parts(question, moments, groups, contribution, guarantee)
+    public = {"all_rows": True} if all_rows else {} if size is None else {"n": size}
     return Measurement(
-        statistic=question.grouped(moments, by),
-        sensitivity=sensitivity,
-        mechanism=mechanism,
-        by=by,
-        columns=columns,
-        contribution=contribution,
-        products=tuple(named for named in products.values() if named),
-        from_lowest=True,
-        public={"all_rows": True} if all_rows else {} if size is None else {"n": size},
-        value=value,
-        from_rows=of_all_rows if all_rows else None,
-        read=read,
-        forecast=forecast,
-    )
+        statistic=question.grouped(moments, by), sensitivity=sensitivity, mechanism=mechanism, by=by, columns=names,
+        contribution=contribution, products=tuple(named for named in products.values() if named), from_lowest=True,
+        public=public, value=value, from_rows=of_all_rows if all_rows else None, read=read, forecast=forecast,
+    )  # fmt: skip
 
 
 def _noise_of_parts(

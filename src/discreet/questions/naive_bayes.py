@@ -23,8 +23,8 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions.bounded import bounds_of_columns, fractions
 from discreet.questions.count import labelled
+from discreet.questions.question import bounds_of_columns, fractions
 from discreet.results.release import Release, release
 
 if TYPE_CHECKING:

@@ -24,17 +24,18 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions import form
-from discreet.questions.bounded import (
-    Domain,
-    PublicSizeRelease,
-    PublicSizeStatistic,
-    fractions,
-    kept_inside,
-    output_notes,
-)
+from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, kept_inside, output_notes
 from discreet.questions.count import flags, labelled
 from discreet.questions.moments import BernsteinMoments, MomentsRelease, check_weighted, weighting_notes
-from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import (
+    DeclaredColumns,
+    Expected,
+    Forecast,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+    fractions,
+)
 from discreet.results.display import Interval
 from discreet.results.release import Release
 

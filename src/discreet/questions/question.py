@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, InitVar, dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Never, Self, TypeVar, cast
 
 import numpy as np
@@ -20,7 +21,7 @@ from discreet.core import requirements
 from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
-from discreet.core.protection import Fact, Neighbours
+from discreet.core.protection import Fact, Neighbours, Protection
 from discreet.core.rows import Selected, Snapshot, Totals, histograms, totals
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity
@@ -153,7 +154,7 @@ def enough(guarantee: Guarantee) -> Guarantee:
     >>> enough(PureDP(0.1))
     PureDP(epsilon=0.1)
     """
-    small = any(0 < value < _LEAST[name] for name, value in guarantee.parameters().items())
+    small = any(0 < getattr(guarantee, name, 0.0) < least for name, least in _LEAST.items())
     return _refused(guarantee) if small else guarantee
 
 
@@ -493,14 +494,14 @@ class MeasuredQuestion(Question[A]):
     def _measured(self) -> Measurement:
         """The recipe by which the question is measured."""
 
-    @property
+    @cached_property
     def measurement(self) -> Measurement:
         """The recipe by which the question is measured; worked out once."""
-        found = self.__dict__.get("_measurement")
-        if found is None:
-            found = self._measured() if self.omit is None else self._measured_behind(self.omit)
-            self.__dict__["_measurement"] = found
-        return cast(Measurement, found)
+        return self._measured() if self.omit is None else self._measured_behind(self.omit)
+
+    @cached_property
+    def _protection(self) -> Protection:
+        return self.schema.protection(*self.measurement.public_facts)
 
     def _measured_behind(self, step: Omission) -> Measurement:
         """The recipe behind a step: for less inside, in one draw, and for what was asked outside."""
@@ -547,21 +548,18 @@ class MeasuredQuestion(Question[A]):
     def claim(self, ledger: Ledger | None) -> Claim:
         found = self.measurement
         charged = charged_guarantee(found.mechanism, found.sensitivity, ledger, self.named_guarantee)
-        return claim_of_one_draw(
-            found.mechanism, found.sensitivity, charged, self.schema.protection(*found.public_facts), self.content()
-        )
+        return claim_of_one_draw(found.mechanism, found.sensitivity, charged, self._protection, self.content())
 
     def exact(self, rows: Snapshot) -> Exact:
         """The true, still private value, with its sensitivity."""
         found = self.measurement
-        protection = self.schema.protection(*found.public_facts)
         told = {
             "counted": self.counted_words(),
             "all_rows": getattr(self, "all_rows", False) or None,
             "per_unit": True if self.schema.made_from is not None else None,
         }
         public = {**found.public, **{name: words for name, words in told.items() if words is not None}}
-        return Exact(found.exact(rows), found.sensitivity, protection, found.statistic, public)
+        return Exact(found.exact(rows), found.sensitivity, self._protection, found.statistic, public)
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> A:
         # the statistic says which kind of release its own is
@@ -693,3 +691,30 @@ def common_step(*numbers: Fraction) -> Fraction:
     """
     whole = math.lcm(*(number.denominator for number in numbers))
     return Fraction(math.gcd(*(int(number * whole) for number in numbers)), whole)
+
+
+# ---- Bounds of columns, and exact values
+
+
+def whole_bounds(name: str, value: Any) -> tuple[float, float]:
+    """Two finite ends."""
+    low, high = requirements.ordered_bounds(name, tuple(value) if isinstance(value, list) else value)
+    if math.isinf(low) or math.isinf(high):
+        raise InvalidParameter(name, value, "must be finite", "Give both ends; they must be public knowledge.")
+    return low, high
+
+
+def bounds_of_columns(name: str, value: Any, count: int | None = None) -> tuple[tuple[float, float], ...]:
+    """One pair of finite bounds per column."""
+    if isinstance(value, str) or not isinstance(value, list | tuple) or len(value) == 0:
+        raise WrongType(name, value, "must be one pair of bounds per column", f"Pass {name}=((0, 1), (0, 5)).")
+    if count is not None and len(value) != count:
+        raise InvalidParameter(name, value, f"must be {count} pairs of bounds", f"Pass {name}=((0, 1), (0, 5)).")
+    return tuple(whole_bounds(name, pair) for pair in value)
+
+
+def fractions(values: list[Fraction]) -> np.ndarray[Any, np.dtype[np.object_]]:
+    """An object array of fractions."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -29,7 +29,7 @@ from discreet.inference.tables import ChiSquareResult
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
-from discreet.questions.bounded import Domain, fractions
+from discreet.questions.bounded import Domain
 from discreet.questions.question import (
     DEFAULT_ROWS,
     DeclaredColumns,
@@ -39,6 +39,7 @@ from discreet.questions.question import (
     Measurement,
     common_step,
     first_of,
+    fractions,
 )
 from discreet.questions.tables.tests import require_independent_rows
 from discreet.results.display import Facts, Interval, number

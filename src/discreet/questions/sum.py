@@ -18,9 +18,9 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions import form
-from discreet.questions.bounded import Domain, OneColumn, fractions
+from discreet.questions.bounded import Domain, OneColumn
 from discreet.questions.moments import MomentsRelease
-from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names, fractions
 from discreet.results.release import Release
 
 

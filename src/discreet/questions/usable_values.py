@@ -18,8 +18,7 @@ from discreet.core.schema import Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions import form
-from discreet.questions.bounded import fractions
-from discreet.questions.question import MeasuredQuestion, Measurement, column_names
+from discreet.questions.question import MeasuredQuestion, Measurement, column_names, fractions
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic

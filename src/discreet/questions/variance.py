@@ -89,7 +89,7 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
 
         def measured(used: BernsteinMoments) -> Measurement:
             return moments_measurement(
-                self, used, (self.column,), by=by, contribution=self.contribution,
+                self, used, {self.column: bounds}, by=by, contribution=self.contribution,
                 read="the variance", forecast=lambda: moments_forecast(self, by, expected, moves(used)),
             )  # fmt: skip
 

@@ -28,7 +28,7 @@ from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import AdditiveNoise, Mechanism
-from discreet.questions.bounded import fractions, whole_bounds
+from discreet.questions.question import fractions, whole_bounds
 from discreet.results.release import Statistic
 
 # ---- Arms: the private totals of an experiment, per arm and per partition, as whole numbers on the outcome's grid.

@@ -29,9 +29,8 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.mechanism import Mechanism, mechanism_of
 from discreet.questions import form
-from discreet.questions.bounded import fractions
 from discreet.questions.moments import MOST_PARTS, moments_measurement
-from discreet.questions.question import DeclaredColumns, Expected, Forecast, Measurement, column_names
+from discreet.questions.question import DeclaredColumns, Expected, Forecast, Measurement, column_names, fractions
 from discreet.questions.regression.fit import Coefficient, CoefficientsQuestion, ExpectedError, RegressionRelease
 from discreet.questions.regression.moments import (
     MomentBoxes,
@@ -209,7 +208,7 @@ class RegressionQuestion(CoefficientsQuestion):
         found = moments_measurement(
             self,
             parts,
-            parts.columns,
+            {name: self.schema.bounds(name) for name in parts.columns},
             by=tuple(parts.labels),
             contribution=self.contribution,
             guarantee=None if knows_squares(parts) else self._costs(parts)[0],
@@ -288,7 +287,7 @@ class RegressionQuestion(CoefficientsQuestion):
         """The same, where everything must be measured at once, as behind an omission step."""
         found = self.changed()
         object.__setattr__(found, "one_step", True)
-        vars(found).pop("_measurement", None)
+        vars(found).pop("measurement", None)
         found._validate()
         return found
 

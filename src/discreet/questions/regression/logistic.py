@@ -155,7 +155,7 @@ class LogisticQuestion(CoefficientsQuestion):
         found = moments_measurement(
             self,
             moments,
-            moments.columns,
+            {name: self.schema.bounds(name) for name in moments.columns},
             by=labels,
             contribution=place,
             read=read,

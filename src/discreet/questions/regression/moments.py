@@ -33,8 +33,8 @@ from discreet.inference.least_squares import (
 from discreet.inference.noise import excess_kurtosis, largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
-from discreet.questions.bounded import bounds_of_columns, fractions
 from discreet.questions.moments import BernsteinMoments, unit_columns
+from discreet.questions.question import bounds_of_columns, fractions
 from discreet.questions.regression.fit import CONSTANT, Coefficient, Design, RegressionRelease
 from discreet.results.release import Statistic
 
