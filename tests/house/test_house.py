@@ -214,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_102,
+    "code lines": 53_014,
     "classes": 513,
     "class names with several meanings": 0,
     "entries at the top": 16,
@@ -223,14 +223,14 @@ MOST = {
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 100,
     "code lines for each comment": 26,
-    "mean: files": 29,
-    "mean: lines": 1_085,
-    "mean: calls from room to room": 67,
-    "regression: files": 35,
-    "regression: lines": 1_407,
-    "regression: calls from room to room": 176,
+    "mean: files": 28,
+    "mean: lines": 1_073,
+    "mean: calls from room to room": 60,
+    "regression: files": 34,
+    "regression: lines": 1_394,
+    "regression: calls from room to room": 168,
     "run: files": 61,
-    "run: lines": 4_050,
+    "run: lines": 4_029,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
