@@ -306,14 +306,15 @@ def quantile(parameters: Parameters, seed: int) -> Iterator[Row]:
     """A quantile of three groups of n rows each; every group counts as one repeat."""
     rng, population = np.random.default_rng(seed), POPULATIONS[parameters["population"]]
     share, n, of_data = parameters["share"], parameters["n"], parameters["of"] == "data"
+    guarantee = GUARANTEES[parameters["guarantee"]](parameters["budget"])
     statistic = Quantiles(
         probabilities=share,
         bounds=Bounds(0, _POINTS, grid=1),
         interval=LEVEL,
         rows_at_least=None if of_data else n,
+        counts=of_data and isinstance(guarantee, PureDP),
     )
     sensitivity = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE, grouped=True)
-    guarantee = GUARANTEES[parameters["guarantee"]](parameters["budget"])
     mechanism = statistic.mechanism(guarantee, sensitivity, _GROUPS)
     points = np.rint(population.points * _POINTS).astype(np.int64)
     times = math.ceil(parameters["repeats"] / _GROUPS)
