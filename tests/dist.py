@@ -46,6 +46,15 @@ rows = spark.read.csv("survey.csv", header=True, inferSchema=True)
     + ASK.format(source="rows"),
     "report": PLAN + "from discreet.results.charts import drawing; print(drawing(planned.plot())[:5])",
     "frames": PLAN + "print(planned.to_pandas(), planned.to_polars(), planned.to_arrow())",
+    "formats": """
+from pathlib import Path
+from pyreadstat import write_sav
+import pandas
+from discreet.plans.convert import convert
+write_sav(pandas.DataFrame({"age": [30.0]}), "a.sav")
+Path("a.parquet").write_bytes(convert(Path("a.sav")))
+"""
+    + ASK.format(source="'a.parquet'"),
     "cli": RUN.format("plan"),
     "team": """
 from discreet import Ledger, PureDP

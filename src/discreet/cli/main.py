@@ -30,7 +30,7 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (errors.InvalidParameter, 2),
     (errors.NoConversion, 2),
 )
-_FILE_COMMANDS = 5
+_FILE_COMMANDS = 6
 """Help lists so many commands on files first, then the ledger, then the rest."""
 
 
@@ -65,6 +65,7 @@ def _app() -> App:
     app.command(ledger)
     app.command(keys)
     commands: tuple[Callable[..., None], ...] = (
+        _convert,
         _describe,
         profile.profile,
         _plan,
@@ -256,6 +257,7 @@ def _describe(
     """
     from discreet.core.rows.read import Dialect
     from discreet.core.rows.source import column_types
+    from discreet.plans.convert import described
     from discreet.plans.skeleton import skeleton
 
     delimiter = "\t" if delimiter == "\\t" else delimiter  # as shells pass it on
@@ -263,13 +265,35 @@ def _describe(
     types = column_types(file, dialect)
     # A plan finds its data from its own folder.
     place = file if out is None or os.path.isabs(file) else os.path.relpath(file, out.parent)
-    text = skeleton(place, types, dialect.declared())
+    told = described(file) if file.lower().endswith(".parquet") and os.path.isfile(file) else {}
+    text = skeleton(place, types, dialect.declared(), told)
     if out is not None:
         write_new(out, text)
     if json:
         say(dumps({"plan": text, "file": None if out is None else str(out)}, indent=1, ensure_ascii=False))
     else:
         say(text if out is None else out)
+
+
+def _convert(file: Path, /, *, out: Path | None = None, sheet: str | None = None, json: bool = False) -> None:
+    """Write a table of SPSS, Stata, SAS or Excel as a Parquet file. Read it afterwards with `discreet describe`.
+
+    Parameters
+    ----------
+    file
+        File that ends in .sav, .zsav, .por, .dta, .sas7bdat, .xpt or .xlsx.
+    out
+        File to write; by default FILE with the ending .parquet. Nobody else may read it.
+    sheet
+        Sheet of a workbook; the first by default.
+    json
+        Print JSON: where it was written.
+    """
+    from discreet.plans.convert import convert
+
+    place = file.with_suffix(".parquet") if out is None else out
+    write_new(place, convert(file, sheet))
+    say(dumps({"file": str(place)}) if json else place)
 
 
 def _reproduce(

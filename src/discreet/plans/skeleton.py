@@ -15,6 +15,7 @@ from discreet.core.errors import InvalidParameter, SourceError, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bounds, Contribution
 from discreet.mechanisms.omission.step import Omission
+from discreet.plans.convert import Described, code_text
 from discreet.plans.plan_file import PlanFile, PlannedQuestion
 from discreet.questions import asked, form
 from discreet.questions.question import DeclaredColumns
@@ -43,7 +44,12 @@ _DATA = re.compile(r"\s*([+-]?[\d.,]*\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|\S+@\S
 """A number, a date or an e-mail address: what a column is hardly called, and a first row without a header holds."""
 
 
-def skeleton(source: str, types: Mapping[str, str], dialect: Mapping[str, Any] = MappingProxyType({})) -> str:
+def skeleton(
+    source: str,
+    types: Mapping[str, str],
+    dialect: Mapping[str, Any] = MappingProxyType({}),
+    told: Mapping[str, Described] = MappingProxyType({}),
+) -> str:
     """A plan file to fill in, from column names and types alone.
 
     Parameters
@@ -54,6 +60,8 @@ def skeleton(source: str, types: Mapping[str, str], dialect: Mapping[str, Any] =
         The names of the columns, with their types.
     dialect
         The settings of a CSV file that differ from the default.
+    told
+        What the maker of the file wrote about its columns.
     """
     if not types:
         raise InvalidParameter("source", source, "has no columns", "Check the file.")
@@ -76,7 +84,10 @@ def skeleton(source: str, types: Mapping[str, str], dialect: Mapping[str, Any] =
         _UNIT.format(and_types="and types " if typed else ""),
     ]
     for name, kind in types.items():
-        lines += ["", f'# [schema.columns."{_quoted(name)}"]{f"  # {kind}" if typed else ""}', *_column_lines(kind)]
+        about = told.get(name, Described())
+        title = f": {printable(about.title)}" if about.title else ""
+        lines += ["", f'# [schema.columns."{_quoted(name)}"]{f"  # {kind}{title}" if typed else ""}']
+        lines += _column_lines(kind, about)
     lines += ["", *_questions(), "[[release]]", 'name = "rows"', 'ask = "count"', "weight = 1.0", ""]
     return "\n".join(lines)
 
@@ -109,7 +120,18 @@ def _questions() -> list[str]:
     return lines
 
 
-def _column_lines(kind: str) -> list[str]:
+def _column_lines(kind: str, about: Described) -> list[str]:
+    codes = [*map(code_text, about.missing)]
+    words = {code: label for code, label in about.labels.items() if code not in codes}
+    number = kind.startswith(_NUMBERS) and not words
+    missing = [f"# missing = [{', '.join(codes if number else map(json.dumps, codes))}]"] if codes else []
+    if not words:
+        return [*_lines_of_kind(kind), *missing]
+    pairs = ", ".join(f'"{_quoted(code)}" = "{_quoted(label)}"' for code, label in words.items())
+    return [f"# labels = {{ {pairs} }}", *missing]
+
+
+def _lines_of_kind(kind: str) -> list[str]:
     if kind.lstrip("!").startswith(_NUMBERS):
         return _LIMITS
     if kind.lstrip("!").startswith("bool"):

@@ -102,11 +102,14 @@ def _locked(handle: int, *, wait: bool) -> bool:
     return True
 
 
-def write_new(path: Path, text: str) -> None:
-    """Write a file that must not be there yet."""
+def write_new(path: Path, content: str | bytes) -> None:
+    """Write a file that must not be there yet; rows, which are bytes, for nobody else to read."""
+    data = content.encode() if isinstance(content, str) else content
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with open(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if data is not content else 0o600), "wb"
+        ) as file:
+            file.write(data)
     except FileExistsError:
         raise DiscreetError(f"out = {str(path)!r}: exists already. Choose another name.") from None
     except OSError as failure:

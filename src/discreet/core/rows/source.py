@@ -258,7 +258,8 @@ def open_source(
 def _files(path: str) -> list[str]:
     """The files that a path means: itself if it exists, the files of a folder, or what a pattern matches."""
     if not path.lower().rstrip("/").endswith(_SUFFIXES):
-        raise InvalidParameter("source", path, f"must end in one of {', '.join(_SUFFIXES)}", _FIX)
+        fix = f"{_FIX} `discreet convert` makes Parquet files of those of SPSS, Stata, SAS and Excel."
+        raise InvalidParameter("source", path, f"must end in one of {', '.join(_SUFFIXES)}", fix)
     # os.path, and not pathlib: a name that no file can have is no file, and no error
     files = [path] if os.path.exists(path) else sorted(glob.glob(path))
     if os.path.isdir(path):
