@@ -213,12 +213,12 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 205,
-    "code lines": 53_014,
-    "classes": 513,
+    "files": 206,
+    "code lines": 53_203,
+    "classes": 514,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_896,
+    "core: code lines": 5_897,
     "imports, per mille of the code": 78,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 100,

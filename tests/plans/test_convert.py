@@ -100,7 +100,7 @@ def test_damaged_files_are_refused_in_words(tmp_path: Path, name: str, content: 
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidParameter, match="CSV and Parquet need no conversion"):
+    with pytest.raises(InvalidParameter, match="Use CSV and Parquet files as they are"):
         convert(tmp_path / "a.csv")
     with pytest.raises(InvalidParameter, match="is of a workbook"):
         convert(tmp_path / "a.sav", "first")

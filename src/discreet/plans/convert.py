@@ -72,10 +72,10 @@ def convert(source: Path, sheet: str | None = None) -> bytes:
     if kind != _WORKBOOK and kind not in _READERS:
         known = ", ".join((*_READERS, _WORKBOOK))
         raise InvalidParameter(
-            "file", source.name, f"must end in one of {known}", "CSV and Parquet need no conversion."
+            "file", source.name, f"must end in one of {known}", "Use CSV and Parquet files as they are."
         )
     if sheet is not None and kind != _WORKBOOK:
-        raise InvalidParameter("sheet", sheet, "is of a workbook", "Leave it out.")
+        raise InvalidParameter("sheet", sheet, "is of a workbook", "Leave the sheet out.")
     columns = _of_workbook(source, sheet) if kind == _WORKBOOK else _of_dictionary(source, *_READERS[kind])
     return _parquet(source, columns)
 
