@@ -157,13 +157,7 @@ class PublicSizeStatistic(BoundedStatistic):
         if self.n is not None and rows != self.n:
             raise InvalidParameter("n", self.n, "is not the number of rows of the data", "Declare the right n.")
         sized = self.of_size(rows)
-        return Exact(
-            sized.value(data),
-            sized.sensitivity(neighbours=neighbours),
-            Protection(unit, neighbours),
-            statistic=sized,
-            public={"n": rows},
-        )
+        return replace(BoundedStatistic.exact(sized, data, neighbours=neighbours, unit=unit), public={"n": rows})
 
 
 def _require_neighbours(neighbours: Any) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations_with_replacement, product
 from typing import Any, ClassVar, cast
 
@@ -31,15 +31,16 @@ from discreet.questions.bounded import checked_entry, correlation_between
 from discreet.questions.moments import (
     BernsteinMoments,
     CovariancesRelease,
+    Moves,
     covariance_facts,
     exact_totals,
     least_noise,
+    moments_forecast,
     moments_measurement,
 )
 from discreet.questions.question import (
     DeclaredColumns,
     Expected,
-    Forecast,
     MeasuredQuestion,
     Measurement,
     bounds_of_columns,
@@ -133,22 +134,18 @@ class MeansAndCovariances(Statistic):
         most = rows * neighbours.sides
         return Sensitivity(linf=float(most), dimension=self.coordinates)
 
-    def worst_moves(self) -> tuple[float, ...]:
-        """The moves of n times an entry of the matrix by one unit of noise in its totals: the worst entry and truth.
+    def moves(self) -> Moves:
+        """The moves of n times an entry of the matrix by one unit of noise in its totals: as expected, and the worst.
 
-        n·var moves by h²(½t − 2m·z + (½ − q + 2m²)z_n), with t the total of 2z² − 1: the most at m = ±1, q = 1.
-        """
-        widest = float(max(self.halves)) ** 2
-        return (widest / 2, 2 * widest, 1.5 * widest) if self.counted else (widest / 2, 2 * widest)
-
-    def typical_moves(self) -> tuple[float, ...]:
-        """The same for unrelated columns that are spread evenly over their bounds, and the entry that it moves most.
-
-        A covariance moves with its own total alone, a variance by h²(½t + z_n/6).
+        n·var moves by h²(½t − 2m·z + (½ − q + 2m²)z_n), with t the total of 2z² − 1: the most at m = ±1, q = 1. For
+        unrelated columns that are spread evenly over their bounds a covariance moves with its own total alone, a
+        variance by h²(½t + z_n/6).
         """
         first, *others = sorted((float(half) for half in self.halves), reverse=True)
         own = (first**2 / 2, first**2 / 6) if self.counted else (first**2 / 2,)
-        return max([own, *[(first * other,) for other in others[:1]]], key=lambda moves: math.hypot(*moves))
+        typical = max([own, *[(first * other,) for other in others[:1]]], key=lambda moves: math.hypot(*moves))
+        worst = (first**2 / 2, 2 * first**2, 1.5 * first**2)
+        return typical, worst if self.counted else worst[:2]
 
     def of_sums(self, sums: Mapping[tuple[int, ...], int | Fraction], reaches: Sequence[int]) -> list[Fraction]:
         """The totals, from Σ Πⱼ vⱼ^aⱼ for all `powers`, where vⱼ = reachⱼ·uⱼ and zⱼ = 2uⱼ − 1. Private."""
@@ -326,16 +323,13 @@ def _moves(every: list[Array], own: Mapping[int, Any]) -> Array:
     return np.ravel(reduce(np.multiply.outer, [np.asarray(own.get(axis, 1 / one)) for axis, one in enumerate(every)]))
 
 
-def worst_moves(moments: BernsteinMoments, *, public_size: bool) -> tuple[float, ...]:
-    """The moves of n times an entry by noise in each total: of a variance, whose mean is at an end."""
-    every, place = _factors(moments), int(np.argmax(moments.widths))
-    moves = _moves(every, {place: variance_moves(every[place], 1.0, public_size=public_size)})
-    return tuple((moves * float(moments.widths[place]) ** 2).tolist())
+def covariance_moves(moments: BernsteinMoments, *, public_size: bool) -> Moves:
+    """The moves of n times an entry by noise in each total.
 
-
-def typical_moves(moments: BernsteinMoments, *, public_size: bool) -> tuple[float, ...]:
-    """The same for independent columns that are spread evenly over their bounds, and the entry it moves most."""
-    every = _factors(moments)
+    First as expected of independent columns that are spread evenly over their bounds, for the entry that it moves most;
+    then of a variance whose mean is at an end.
+    """
+    every, widths = _factors(moments), moments.widths
     # The mean of (u − ½)(v − ½) over the parts is 0, so a public number of rows changes nothing there.
     along = [moment_weights(degree, 1, 0.5) / factors for degree, factors in zip(moments.degrees, every, strict=True)]
     found = []
@@ -344,12 +338,16 @@ def typical_moves(moments: BernsteinMoments, *, public_size: bool) -> tuple[floa
             moves = _moves(every, {j: variance_moves(every[j], 0.5, 1 / 12, public_size=public_size)})
         else:
             moves = np.abs(_moves(every, {j: along[j], k: along[k]}))
-        found.append(moves * float(moments.widths[j] * moments.widths[k]))
-    return tuple(max(found, key=lambda moves: float(moves @ moves)).tolist())
+        found.append(moves * float(widths[j] * widths[k]))
+    widest = int(np.argmax(widths))
+    worst = _moves(every, {widest: variance_moves(every[widest], 1.0, public_size=public_size)})
+    typical = max(found, key=lambda moves: float(moves @ moves))
+    return typical.tolist(), (worst * float(widths[widest]) ** 2).tolist()
 
 
 MOST_IN_PARTS = 5
 """Columns that are measured in tensor parts; of five there are 243."""
+_UNRELATED = "of unrelated columns, spread evenly"
 _WORTH_MOMENTS = 0.8
 """Totals of products are taken where they have so much of the noise of parts: parts measure fourth moments too, which
 make narrower intervals for the population."""
@@ -396,36 +394,19 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
         names = column_names(self.columns, "columns")
         if not names:
             raise InvalidParameter("columns", list(names), "must name at least one column", "Name a column.")
-        bounds = [self.schema.bounds(name) for name in names]
-        size = self.public_size(*names)
-        other = self._totals(names, bounds, size)
+        columns, size = {name: self.schema.bounds(name) for name in names}, self.public_size(*names)
+        ends = tuple((one.low, one.high) for one in columns.values())
+        other = self._totals(columns, MeansAndCovariances(bounds=ends, counted=size is None))
         if len(names) > MOST_IN_PARTS:
             return other
-        in_parts = self._in_parts(names, bounds, size)
-        return in_parts if len(names) <= 2 or not self._much_less(other, in_parts) else other
-
-    def _in_parts(self, names: tuple[str, ...], bounds: list[Bounds], size: int | None) -> Measurement:
         # Fourth moments of one or two columns; of more, whose parts multiply, the second ones.
         degrees = (4 if len(names) <= 2 else 2,) * len(names)
-        ends = tuple((one.low, one.high) for one in bounds)
-        statistic = BernsteinMoments(bounds=ends, degrees=degrees, of="covariances")
-        expected = Expected(rows=self.expected_rows if size is None else size)
-
-        def measured(used: BernsteinMoments) -> Measurement:
-            def forecast() -> Forecast:
-                moves, worst = (of(used, public_size=size is not None) for of in (typical_moves, worst_moves))
-                return _forecast(expected, moves, worst)
-
-            return moments_measurement(
-                self,
-                used,
-                dict(zip(names, bounds, strict=True)),
-                contribution=self.contribution,
-                read="an entry",
-                forecast=forecast,
-            )
-
-        return least_noise(self.guarantee, statistic, measured)
+        in_parts = least_noise(
+            self, BernsteinMoments(bounds=ends, degrees=degrees, of="covariances"), columns, read="an entry",
+            expected=Expected(rows=self.expected_rows), moves=partial(covariance_moves, public_size=size is not None),
+            like=_UNRELATED,
+        )  # fmt: skip
+        return in_parts if len(names) <= 2 or not self._much_less(other, in_parts) else other
 
     def _much_less(self, totals: Measurement, in_parts: Measurement) -> bool:
         """True where a covariance, for means in the middle, has much less noise from totals of products."""
@@ -433,17 +414,14 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
         # Totals of products are of z = 2u − 1, so four times as large.
         return own / 16 < _WORTH_MOMENTS**2 * other * covariance_noise(cast(BernsteinMoments, in_parts.statistic))
 
-    def _totals(self, names: tuple[str, ...], bounds: list[Bounds], size: int | None) -> Measurement:
+    def _totals(self, columns: Mapping[str, Bounds], statistic: MeansAndCovariances) -> Measurement:
         """Noisy sums of columns and of their products, with a noisy or a public number of rows."""
-        statistic = MeansAndCovariances(bounds=tuple((one.low, one.high) for one in bounds), counted=size is None)
         rows = self.schema.contribution(self.contribution).most_rows(1)
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours, rows=rows)
-
-        expected = Expected(rows=self.expected_rows if size is None else size)
+        expected = Expected(rows=self.expected_rows)
         return moments_measurement(
-            self, statistic, dict(zip(names, bounds, strict=True)), contribution=self.contribution,
-            noise=(sensitivity, _noise(self.guarantee, sensitivity)), read="an entry",
-            forecast=lambda: _forecast(expected, statistic.typical_moves(), statistic.worst_moves()),
+            self, statistic, columns, noise=(sensitivity, _noise(self.guarantee, sensitivity)), read="an entry",
+            forecast=partial(moments_forecast, self, (), expected, statistic.moves, _UNRELATED),
         )  # fmt: skip
 
 
@@ -451,11 +429,3 @@ def _noise(guarantee: Guarantee, sensitivity: Sensitivity) -> Mechanism:
     """The noise of least variance on totals that all move by as much."""
     choices: list[Mechanism] = [BoxNoise.calibrate(guarantee, sensitivity), additive_noise(guarantee, sensitivity)]
     return min(choices, key=largest_variance)
-
-
-def _forecast(expected: Expected, moves: Sequence[float], worst: Sequence[float]) -> Forecast:
-    return Forecast(
-        weights=expected.per_group(1, moves),
-        worst=expected.per_group(1, worst),
-        scenario=expected.words(like="of unrelated columns, spread evenly"),
-    )

@@ -15,8 +15,6 @@ from discreet.questions.moments import (
     MomentsRelease,
     check_weighted,
     least_noise,
-    moments_forecast,
-    moments_measurement,
     weighting_notes,
 )
 from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
@@ -114,13 +112,8 @@ class MeanQuestion(MeasuredQuestion[MeanReading]):
             typical, worst = ([half * abs(place - centre) / weight for place, weight in placed] for centre in centres)
             return typical, worst if size is None else None
 
-        def measured(used: BernsteinMoments) -> Measurement:
-            return moments_measurement(
-                self, used, {self.column: bounds}, by=by, contribution=self.contribution, all_rows=self.all_rows,
-                read="the mean", forecast=lambda: moments_forecast(self, by, expected, moves(used)),
-            )  # fmt: skip
-
-        return least_noise(self.guarantee, moments, measured)
+        found = {self.column: bounds}
+        return least_noise(self, moments, found, by=by, read="the mean", expected=expected, moves=moves)
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         return (*super()._notes(found), *weighting_notes(self, found), *output_notes(self, found))

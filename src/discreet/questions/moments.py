@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, partial, reduce
 from itertools import product
 from typing import Any, ClassVar, Literal, cast, get_args
 
@@ -37,7 +37,6 @@ from discreet.questions.question import (
     DEFAULT_ROWS,
     Expected,
     Forecast,
-    MeasuredQuestion,
     Measurement,
     bounds_of_columns,
     fractions,
@@ -752,50 +751,63 @@ def rows_per_unit(sensitivity: Sensitivity, multiplied: Iterable[Fraction] = (Fr
     return max(1, round(float(max(multiplied)) * sensitivity.require_l2() ** 2 / sensitivity.require_l1()))
 
 
+Moves = tuple[Sequence[float], Sequence[float] | None]
+"""How far noise in each total moves n times what is read: as a plan expects it, and for the least favourable data (None
+where that is the same)."""
+SPREAD_EVENLY = "spread evenly over the bounds"
+
+
 def least_noise(
-    guarantee: Guarantee, moments: BernsteinMoments, measured: Callable[[BernsteinMoments], Measurement]
+    question: Any,
+    moments: BernsteinMoments,
+    columns: Mapping[str, Bounds],
+    *,
+    by: tuple[str, ...] = (),
+    read: str,
+    expected: Expected,
+    moves: Callable[[BernsteinMoments], Moves],
+    like: str = SPREAD_EVENLY,
 ) -> Measurement:
-    """The measurement with the smaller standard error of what is read: of parts as they are, or of weighed ones."""
+    """The measurement with the smaller standard error of what is read: of parts as they are, or of weighed ones.
+
+    Parameters
+    ----------
+    question, moments, columns, by, read
+        As for `moments_measurement`.
+    expected, moves, like
+        What a plan is told to expect and what that is like, and how far noise moves what is read.
+    """
+
+    def measured(used: BernsteinMoments) -> Measurement:
+        forecast = partial(moments_forecast, question, by, expected, partial(moves, used), like)
+        return moments_measurement(question, used, columns, by=by, read=read, forecast=forecast)
+
     plain = measured(moments)
-    if not any(degree in _WEIGHTS for degree in moments.degrees) or is_pure(guarantee):
+    if not any(degree in _WEIGHTS for degree in moments.degrees) or is_pure(question.guarantee):
         return plain
     return min(plain, measured(replace(moments, weighed=True)), key=lambda one: one.standard_error() or 0.0)
 
 
-Moves = tuple[Sequence[float], Sequence[float] | None]
-
-
 def moments_forecast(
-    question: MeasuredQuestion[Any], by: tuple[str, ...], expected: Expected, moves: Moves
+    question: Any, by: tuple[str, ...], expected: Expected, moves: Callable[[], Moves], like: str = SPREAD_EVENLY
 ) -> Forecast:
-    """The error that a plan states.
-
-    Parameters
-    ----------
-    question, by, expected
-        What is asked, and what a plan is told to expect.
-    moves
-        How far noise in each total moves n times what is read: as expected, and for the least favourable data (None
-        where that is the same).
-    """
+    """The error that a plan states; parameters as of `least_noise`."""
     groups, size = question.schema.cells(by), None if by else question.public_size(*question.columns_read())
     rows = expected if size is None else Expected(rows=size, mean=expected.mean)
-    typical, worst = moves
+    typical, worst = moves()
     return Forecast(
         weights=rows.per_group(groups, typical),
         worst=None if worst is None else rows.per_group(groups, worst),
-        scenario=rows.words(groups),
+        scenario=rows.words(groups, like),
     )
 
 
 def moments_measurement(
-    question: MeasuredQuestion[Any],
+    question: Any,
     moments: Any,
     columns: Mapping[str, Bounds],
     *,
     by: tuple[str, ...] = (),
-    contribution: Contribution | None = None,
-    all_rows: bool = False,
     guarantee: Guarantee | None = None,
     noise: tuple[Sensitivity, Mechanism] | None = None,
     read: str,
@@ -807,10 +819,8 @@ def moments_measurement(
     ----------
     question, moments, columns
         What is asked, the statistic of one group, and the numeric columns in its order with their bounds.
-    by, contribution
-        Columns of labels, of which every combination has totals of its own, and limits per unit.
-    all_rows
-        Whether all rows of a unit count, with weights; of one column.
+    by
+        Columns of labels, of which every combination has totals of its own.
     guarantee
         What the totals may cost, where that is less than the whole.
     noise
@@ -824,6 +834,7 @@ def moments_measurement(
     (`discreet.core.rows.coarsening`): with six factors 2¹⁴ steps lie between the bounds, with ten 2⁸.
     """
     groups, names = question.schema.cells(by) if by else 1, tuple(columns)
+    all_rows = getattr(question, "all_rows", False)
     products = {
         powers: tuple(n for n, p in zip(columns, powers, strict=True) for _ in range(p)) for powers in moments.powers
     }
@@ -837,33 +848,29 @@ def moments_measurement(
         return fractions(found)
 
     def of_all_rows(rows: Snapshot) -> Any:
-        selected = Selected(by=by, columns=names, contribution=contribution, weighted=True)
+        selected = Selected(by=by, columns=names, contribution=question.contribution, weighted=True)
         return (weighted_totals(rows, selected, moments.degrees[0]) * np.array(moments.multiplied)).ravel()
 
     size = None if by else question.public_size(*columns)
-    sensitivity, mechanism = noise or _noise_of_parts(question, moments, groups, contribution, guarantee)
+    sensitivity, mechanism = noise or _noise_of_parts(question, moments, groups, guarantee or question.guarantee)
     public = {"all_rows": True} if all_rows else {} if size is None else {"n": size}
     return Measurement(
         statistic=question.grouped(moments, by), sensitivity=sensitivity, mechanism=mechanism, by=by, columns=names,
-        contribution=contribution, products=tuple(named for named in products.values() if named), from_lowest=True,
+        contribution=question.contribution, products=tuple(filter(None, products.values())), from_lowest=True,
         public=public, value=value, from_rows=of_all_rows if all_rows else None, read=read, forecast=forecast,
     )  # fmt: skip
 
 
 def _noise_of_parts(
-    question: MeasuredQuestion[Any],
-    moments: BernsteinMoments,
-    groups: int,
-    contribution: Contribution | None,
-    guarantee: Guarantee | None,
+    question: Any, moments: BernsteinMoments, groups: int, guarantee: Guarantee
 ) -> tuple[Sensitivity, Mechanism]:
     """How far a unit moves totals in parts, and the noise for them."""
-    schema = question.schema
-    moved = in_parts(schema.contribution(contribution), groups, moments.size, schema.neighbours)
-    weighed = max(moments.multiplied) > 1
-    sensitivity = weighed_sensitivity(moved, moments.multiplied) if weighed else moved
-    noise = Gaussian.calibrate if weighed else additive_noise
-    return sensitivity, noise(guarantee or question.guarantee, sensitivity)
+    limits = question.schema.contribution(question.contribution)
+    moved = in_parts(limits, groups, moments.size, question.schema.neighbours)
+    if max(moments.multiplied) == 1:
+        return moved, additive_noise(guarantee, moved)
+    sensitivity = weighed_sensitivity(moved, moments.multiplied)
+    return sensitivity, Gaussian.calibrate(guarantee, sensitivity)
 
 
 # ---- Weighted: questions in which all rows of a unit may count, with weights that add up to its limit.

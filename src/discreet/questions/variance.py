@@ -17,8 +17,6 @@ from discreet.questions.moments import (
     MomentsRelease,
     Of,
     least_noise,
-    moments_forecast,
-    moments_measurement,
 )
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
 
@@ -87,13 +85,8 @@ class VarianceQuestion(MeasuredQuestion[VarianceReading]):
             worst = variance_moves(multiplied, 1.0, public_size=public)
             return [unit * move for move in expected_moves], [unit * move for move in worst]
 
-        def measured(used: BernsteinMoments) -> Measurement:
-            return moments_measurement(
-                self, used, {self.column: bounds}, by=by, contribution=self.contribution,
-                read="the variance", forecast=lambda: moments_forecast(self, by, expected, moves(used)),
-            )  # fmt: skip
-
-        return least_noise(self.guarantee, moments, measured)
+        found = {self.column: bounds}
+        return least_noise(self, moments, found, by=by, read="the variance", expected=expected, moves=moves)
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         return (*super()._notes(found), *output_notes(self, found))

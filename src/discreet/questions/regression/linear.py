@@ -210,7 +210,6 @@ class RegressionQuestion(CoefficientsQuestion):
             parts,
             {name: self.schema.bounds(name) for name in parts.columns},
             by=tuple(parts.labels),
-            contribution=self.contribution,
             guarantee=None if knows_squares(parts) else self._costs(parts)[0],
             read=f"the coefficient of {parts.terms(parts.on)[1].name}",
             forecast=lambda: self._forecast(parts),

@@ -151,13 +151,12 @@ class LogisticQuestion(CoefficientsQuestion):
             table = table_measurement(self, labels, self.contribution)
             found = replace(table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read)
             return replace(found, forecast=lambda: self._forecast(found))
-        size, place = self.public_size(*moments.columns, *labels), self.contribution
+        size = self.public_size(*moments.columns, *labels)
         found = moments_measurement(
             self,
             moments,
             {name: self.schema.bounds(name) for name in moments.columns},
             by=labels,
-            contribution=place,
             read=read,
             forecast=lambda: self._forecast(found),
         )
