@@ -214,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 206,
-    "code lines": 53_203,
+    "code lines": 53_160,
     "classes": 514,
     "class names with several meanings": 0,
     "entries at the top": 16,
@@ -224,10 +224,10 @@ MOST = {
     "facade: code lines": 100,
     "code lines for each comment": 26,
     "mean: files": 28,
-    "mean: lines": 1_073,
+    "mean: lines": 1_072,
     "mean: calls from room to room": 60,
     "regression: files": 34,
-    "regression: lines": 1_394,
+    "regression: lines": 1_392,
     "regression: calls from room to room": 168,
     "run: files": 61,
     "run: lines": 4_029,
