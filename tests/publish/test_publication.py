@@ -4,6 +4,7 @@ import io
 import re
 import sys
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import openpyxl
@@ -137,7 +138,7 @@ def test_findings_say_least_and_greatest_and_whether_they_differ():
     far = [reading(10.0 * k, low=10.0 * k - 2, high=10.0 * k + 2, measure="mean", labels={"r": k}) for k in range(1, 7)]
     [said] = findings(told | {"readings": far})
     assert said == "The mean income ranges from 10.0 (1) to 60.0 (6); their noise intervals do not overlap."
-    near = [{**one, "noise": {"low": 0.0, "high": 100.0}, "standard_error": 1.0} for one in far]
+    near = [{**one, "noise": {"low": one["estimate"] - 30, "high": one["estimate"] + 30}} for one in far]
     assert "intervals overlap" in findings(told | {"readings": near})[0]
 
 
@@ -327,3 +328,22 @@ def test_columns_are_called_as_readers_know_them_everywhere(tmp_path):
     written = (out / "results.csv").read_text(encoding="utf-8")
     assert not re.search("PUMA|SEX|PINCP", written)
     assert {"area", "sex"} <= set(written.splitlines()[0].split(","))
+
+
+def test_a_number_of_which_nothing_is_known_is_no_end_of_a_range() -> None:
+    """A lower bound below zero takes away the flag; the interval that reaches from bound to bound tells it, too."""
+
+    def told(label: str, estimate: float, low: float, high: float) -> dict[str, Any]:
+        reading = {"labels": {"level": label}, "label": label, "measure": "mean", "estimate": estimate, "pvalue": None}
+        return {**reading, "standard_error": None, "noise": {"low": low, "high": high}, "population": None}
+
+    known = [told(name, 1000.0 * place, 1000.0 * place - 50, 1000.0 * place + 50) for place, name in enumerate("abcde")]
+    hidden = told("z", -20_000.0, -20_000.0, 200_000.0)
+    said = findings({"test": None, "subject": "pay", "readings": [*known, hidden]})
+    assert said[0].startswith("The mean pay ranges from 0 (a) to 4,000 (e)")
+    assert said[1:] == ["Nothing is known of z: noise hides all differences from the others."]
+    assert len(findings({"test": None, "subject": "pay", "readings": known})) == 1
+    alike = [told(name, 1000.0 + place, 900.0, 1100.0) for place, name in enumerate("abcde")]
+    assert findings({"test": None, "subject": "pay", "readings": alike}) == [
+        "Nothing can be said of how the mean pay differs: noise and sampling hide it."
+    ]

@@ -223,14 +223,30 @@ def _name(reading: ReadingFacts) -> str:
 
 def _reliable(readings: Sequence[ReadingFacts]) -> list[ReadingFacts]:
     """Numbers that may be put in an order: an extreme one that noise made is no range."""
-    return [reading for reading in readings if reliability(reading) != "unreliable"]
+    return [one for one in readings if reliability(one) != "unreliable" and not _says_nothing(one, readings)]
+
+
+def _says_nothing(reading: ReadingFacts, readings: Sequence[ReadingFacts]) -> bool:
+    """Whether the interval of a number holds all the others, of which there are several."""
+    known = reading["noise"] or reading["population"]
+    others = [one["estimate"] for one in readings if one is not reading]
+    return known is not None and len(others) > 2 and known["low"] <= min(others) <= max(others) <= known["high"]
 
 
 def _unreliable(readings: Sequence[ReadingFacts]) -> list[str]:
-    marked = len(readings) - len(_reliable(readings))
-    if not marked:
-        return []
-    return [f"{marked:,} of {len(readings):,} numbers are unreliable: their standard error exceeds a third of them."]
+    told = []
+    marked = sum(reliability(one) == "unreliable" for one in readings)
+    if marked:
+        told = [
+            f"{marked:,} of {len(readings):,} numbers are unreliable: their standard error exceeds a third of them."
+        ]
+    hidden = [_name(one) for one in readings if _says_nothing(one, readings)]
+    if 0 < len(hidden) < len(readings) - 1:
+        more = f" and {len(hidden) - _FEW:,} more" if len(hidden) > _FEW else ""
+        told.append(
+            f"Nothing is known of {', '.join(hidden[:_FEW])}{more}: noise hides all differences from the others."
+        )
+    return told
 
 
 def _of_margins(words: str, readings: Sequence[ReadingFacts]) -> list[str]:
