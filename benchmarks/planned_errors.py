@@ -26,6 +26,9 @@ SCHEMA = Schema(
         "spend": Bounds(0, 50, grid=0.5),
         "age": Bounds(10, 90, grid=1),
         "shop": Categories(["east", "west", "north"]),
+        "pay": Bounds(
+            0, 1000, grid=0.1
+        ),  # so fine that intervals of quantiles do not depend on which rows share a point
     }
 )
 EXPECTED = Scenario(
@@ -48,7 +51,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "covariance_matrix": {"columns": ["spend", "age"]},
     "regression": {"column": "spend", "on": ["age", "arm"]},
     "logistic_regression": {"column": "band", "on": ["age", "arm"]},
-    "quantile": {"column": "age", "probabilities": [0.25, 0.5], "by": ["arm"]},
+    "quantile": {"column": "pay", "probabilities": [0.25, 0.5], "by": ["arm"]},
     "histogram": {"column": "age", "edges": [10, 30, 90]},
     "table": {"columns": ["arm", "band"]},
     "tables": {"tables": [["arm"], ["arm", "band"]]},
