@@ -278,8 +278,8 @@ _MOST_LABELS = 40
 def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
     """The chart of what a release measures first, as places in per cent; None where there is nothing to compare.
 
-    Numbers by several columns are small charts on one scale. An unreliable number whose interval leaves the scale of
-    the others is too uncertain to be drawn.
+    Numbers by several columns are small charts on one scale. An unreliable number, or one of which nothing is known,
+    whose interval leaves the scale of the others is too uncertain to be drawn.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def _row(
         "label": label,
         "value": estimate,
         "interval": both if reading["population"] else noise if reading["noise"] else "",
-        "unsure": reliability(reading) == "unreliable" and (min(reach) < axis[0] or max(reach) > axis[1]),
+        "unsure": min(reach) < axis[0] or max(reach) > axis[1],
         "bar": (min(zero, at(reading["estimate"])), round(abs(at(reading["estimate"]) - zero), 1)) if bars else None,
         "at": at(reading["estimate"]),
         **{kind: reading[kind] and (at(reading[kind]["low"]), at(reading[kind]["high"])) for kind in _KINDS},
