@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
@@ -134,9 +134,25 @@ class Questions:
             raise AttributeError(found, name=name, obj=self)
 
 
-def asked() -> dict[str, Any]:
+class _Listed(Mapping[str, Any]):
+    """The questions by name; each is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._asked = {name: one for name, one in vars(Questions).items() if isinstance(one, Asked)}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._asked[name].question
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._asked)
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+
+def asked() -> Mapping[str, Any]:
     """The questions by the names under which sessions and plan files ask them."""
-    return {name: one.question for name, one in vars(Questions).items() if isinstance(one, Asked)}
+    return _Listed()
 
 
 def meant(name: Any, among: Mapping[str, Any] | None = None) -> str:
