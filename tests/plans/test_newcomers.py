@@ -5,9 +5,11 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from discreet import Bounds, Categories, Schema, Session
-from discreet.core.errors import InvalidParameter, PlanFileError
+from discreet import Bounds, Categories, PureDP, Schema, Session
+from discreet.cli.main import main
+from discreet.core.errors import InvalidParameter, PlanFileError, SourceError
 from discreet.plans.job import Job
+from discreet.plans.profile import plan_profile
 from discreet.questions import TablesQuestion, asked
 
 PLAN = """
@@ -111,3 +113,17 @@ def test_a_plan_has_a_line_for_every_table() -> None:
     lines = dict(note.split(": ") for note in planned.notes)
     assert list(lines) == ["region", "age", "sex", "region × age", "region × sex", "age × sex"]
     assert max(map(float, lines.values())) == pytest.approx(planned.error_95, rel=1e-3)
+
+
+@pytest.mark.parametrize(("settings", "words"), [({}, "--delimiter ';'"), ({"delimiter": ";"}, "--encoding cp1252")])
+def test_files_of_another_dialect_are_told_how_to_be_read(
+    tmp_path: Path, settings: dict[str, str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "panel.csv"
+    file.write_bytes("id;größe\n1;172,5\n".encode("latin-1"))
+    with pytest.raises(SourceError, match=words):
+        plan_profile(file, PureDP(1.0), **settings)
+    with pytest.raises(SystemExit):
+        main(["describe", str(file), *(f"--{name}={value}" for name, value in settings.items())])
+    assert words in capsys.readouterr().err
+    assert "größe" in plan_profile(file, PureDP(1.0), delimiter=";", encoding="cp1252").question.columns

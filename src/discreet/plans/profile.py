@@ -19,6 +19,7 @@ from discreet.core.rows.read import Dialect
 from discreet.core.schema import Contribution, PrivacyUnit, Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import DIALECT, LedgerTerms, begun, divided
+from discreet.plans.skeleton import check_names
 from discreet.publish.export import as_csv
 from discreet.publish.pages import codebook_page, ddi_codebook
 from discreet.publish.report import RELEASED
@@ -429,6 +430,7 @@ def plan_profile(
         new, opened = opened, ":memory:"
         budget = compose(guarantee, guarantee) if budget is None else budget
     session = Session(place, known, ledger=opened, budget=budget, **dialect)
+    check_names(place, session.source_names())
     names = tuple(columns) or tuple(name for name in session.source_names() if name not in known.columns)
     labels, rest = None, guarantee
     if isinstance(guarantee, ApproxDP) and guarantee.delta > 0:

@@ -40,6 +40,8 @@ _LIMITS = [
 
 
 _OTHER_DELIMITERS = {";": ";", "\t": "\\t", "|": "|"}
+_OTHER_BYTES = re.compile(r"\\x[89a-f][0-9a-f]")
+"""How the reader shows bytes that are no text."""
 _DATA = re.compile(r"\s*([+-]?[\d.,]*\d|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|\S+@\S+\.\S+)\s*")
 """A number, a date or an e-mail address: what a column is hardly called, and a first row without a header holds."""
 
@@ -66,8 +68,7 @@ def skeleton(
     if not types:
         raise InvalidParameter("source", source, "has no columns", "Check the file.")
     typed = source.lower().endswith(_TYPED)  # all columns of a CSV are text
-    if not typed:
-        _check_names(source, list(types))
+    check_names(source, list(types))
     lines = [
         f'title = "Releases from {_quoted(Path(source).name)}"',
         "",
@@ -92,14 +93,24 @@ def skeleton(
     return "\n".join(lines)
 
 
-def _check_names(source: str, names: list[str]) -> None:
-    """Refuse a header that does not split, or that looks like somebody's record: a plan is shown to others."""
+def check_names(source: str, names: Sequence[str]) -> None:
+    """Refuse a header of a CSV file that does not split, is written otherwise, or looks like somebody's record.
+
+    A plan is shown to others.
+    """
+    if source.lower().endswith(_TYPED):
+        return
     if len(names) == 1 and (found := [shown for mark, shown in _OTHER_DELIMITERS.items() if mark in names[0]]):
         raise SourceError(
             f"source = {source!r}: the header is one field with {found[0]!r} inside. If that is the delimiter, add "
             f"--delimiter '{found[0]}', and --decimal ',' if numbers have decimal commas."
         )
     for place, name in enumerate(names, 1):
+        if _OTHER_BYTES.search(name):
+            raise SourceError(
+                f"source = {source!r}: name {place} of the header is not written in this encoding. Add --encoding "
+                "cp1252, or the one that the file has."
+            )
         if _DATA.fullmatch(name):
             raise SourceError(
                 f"source = {source!r}: name {place} of the header looks like data, not like a name. Add a first line "
