@@ -10,8 +10,8 @@ from discreet.papers.comparisons import LAWS
 from discreet.papers.liu2023 import STUDY
 from discreet.papers.liu2023_simulation import SIZES, simulation_cells
 from discreet.questions.comparison.paper import (
-    Censored,
     Ordered,
+    PaperMethod,
     simulated_quantiles,
 )
 
@@ -105,7 +105,7 @@ def test_six_statistics_are_the_winsorized_and_trimmed_means_of_a_textbook(trimm
         def quantile(self, ordered, q):
             return np.full((1, 1), low if q < 0.5 else high)
 
-    method = Censored(reading="trimmed" if trimmed else "winsorized", counts=True, m=1)
+    method = PaperMethod(reading="trimmed" if trimmed else "winsorized", counts=True, m=1)
     found = method.sanitized(Ordered.of(values[None]), Still(low), (-10.0, 10.0), (0.1, 0.1))
     inside = values[(values >= low) & (values < high)]
     wanted = inside.mean() if trimmed else np.clip(values, low, high).mean()
@@ -133,7 +133,7 @@ class _Recorded:
 @pytest.mark.parametrize("place", [0.0, 0.1, -0.3, 1 / 3, 7.7, -123.456])
 def test_pieces_of_an_empty_interval_move_by_no_more_than_declared(place):
     """With l* = u* the interval is a few floats long, and its centre is rounded by a large part of it."""
-    method = Censored(counts=True)
+    method = PaperMethod(counts=True)
     width = 2e-12 * abs(place) + 1e-150
     inside = [place, np.nextafter(place, np.inf), place + width / 2, np.nextafter(place + width, -np.inf)]
     rest = [place - 1.0, place + 1.0, inside[1]]

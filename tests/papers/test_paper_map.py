@@ -191,9 +191,7 @@ REACHED = {
     "Variance": ("variance", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "bounded"}),
     "DPLloyd": ("clusters", FREE, {"columns": ["x", "y"], "n_clusters": 2, "epsilon": 1.0}),
     "KMedian": ("clusters", FREE, {"columns": "x", "n_clusters": 2, "epsilon": 1.0, "universe": [[0], [10], [20]]}),
-    "TwoStatistics": ("compare_means", FREE, PAPER | {"method": "2S"}),
     "PaperMethod": ("compare_means", FREE, PAPER | {"method": "4S"}),
-    "Censored": ("compare_means", FREE, PAPER | {"method": "6S"}),
 }
 PROGRAMS_ONLY = {
     "BoundedCovariance": "covariance_matrix reads totals in parts, and not entries that are bounded one by one",

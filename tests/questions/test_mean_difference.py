@@ -43,8 +43,8 @@ from discreet.questions.comparison.methods import (
     placed,
 )
 from discreet.questions.comparison.paper import (
-    Censored,
     Ordered,
+    PaperMethod,
     combined,
     paper_method,
     simulated_quantiles,
@@ -403,7 +403,7 @@ def test_asymmetric_censoring_is_not_biased():
     z = np.random.default_rng(7).normal(0.7, 2.0, (1, 20_000))
     for name in ("4S", "4SDD", "6S", "6SDD"):
         for inference in ("ml", "bayes"):
-            method = Censored(counts=name.startswith("6"), double_down=name.endswith("DD"), inference=inference, m=1)
+            method = PaperMethod(counts=name.startswith("6"), double_down=name.endswith("DD"), inference=inference, m=1)
             found = method.sanitized(Ordered.of(z), Silent(), (-50.0, 50.0), (0.05, 0.15))
             assert method.name == name
             assert float(found.estimate[0, 0]) == pytest.approx(z.mean(), abs=0.03)
@@ -559,9 +559,9 @@ def test_published_methods_with_a_better_placement(columns):
         assert abs(result.estimate - 0.5) < 2  # quantiles over (−20, 20) often miss by more
         assert method.parameters()["placement"] == "moments"
     with pytest.raises(InvalidParameter):
-        Censored(placement="guess")
+        PaperMethod(placement="guess")
     with pytest.raises(InvalidParameter):
-        Censored(placement="moments", as_published=True)
+        PaperMethod(placement="moments", as_published=True)
 
 
 def test_published_forms_are_simulated_and_promise_nothing(columns):

@@ -27,7 +27,7 @@ from discreet.plans.declarations import Formula
 from discreet.questions import asked
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
-from discreet.questions.comparison.paper import Censored
+from discreet.questions.comparison.paper import PaperMethod
 from discreet.questions.moments import BernsteinMoments
 from discreet.results.ledger import Ledger
 from discreet.results.release import release
@@ -410,7 +410,7 @@ def _comparisons() -> Iterator[Pipeline]:
             how = "replaced" if world is replaced else "added"
             yield _compared(f"{method}, {how}", ONE, world, f"method {method}", False, method=method, partitions=10)
     yield _compared("4S, GaussianDP", GaussianDP(1.0), replaced, "method 4S", False, method="4S", partitions=10)
-    placed = Censored(placement="moments")
+    placed = PaperMethod(placement="moments")
     yield _compared("4S by moments", ONE, replaced, "method 4S", False, method=placed, partitions=10)
 
 

@@ -377,7 +377,7 @@ def _placement_cells(quick: bool) -> list[dict[str, Any]]:
 def _placement_rows(parameters: Mapping[str, Any], seed: int) -> Iterable[Row]:
     law = LAWS[parameters["law"]]
     censor = (0.1, 0.1)
-    method = paper.Censored(double_down=True)
+    method = paper.PaperMethod(double_down=True)
     width = law.bounds[1] - law.bounds[0]
     bounds = (-width, width)
     for budget in EPSILONS[:4]:

@@ -7,7 +7,6 @@ inside the sanitized interval only (the "doubling-down" form), centred in its mi
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
@@ -186,25 +185,73 @@ class Pieces:
     inside: Array
 
 
-class PaperMethod(Method):
-    """The common base of liu2023's methods: m sanitizations with equal shares, combined by (6) and (7)."""
+READINGS = ("all", "likelihood", "winsorized", "trimmed", "naive")
 
-    statistics: ClassVar[int]
-    as_published: bool
-    m: int
+
+@dataclass(frozen=True, kw_only=True)
+class PaperMethod(Method):
+    """A method of liu2023: m sanitizations with equal shares, combined by (6) and (7).
+
+    **Guarantee.** One unit moves one partition value. 2S: of values in [L, U], the sum moves by at most U − L, its
+    squares by max(L², U²) (13). The others sanitize (l, u) and sums between them.
+
+    Parameters
+    ----------
+    reading
+        ``"all"``: sum and sum of squares of all partition values (3.2), 2S. ``"likelihood"``: the censored normal
+        likelihood (14), 4S to 6SDD. ``"winsorized"``, ``"trimmed"``: the means (26) and (27), for equal shares on both
+        sides. ``"naive"``: the negative control, a normal likelihood for the values inside, as if nothing had been
+        censored (32) to (34).
+    counts
+        Whether the censored counts are sanitized too (6S), and not taken from the shares (4S).
+    m
+        Number of sanitizations; the paper advises 3 to 5.
+    as_published
+        As printed, for simulations.
+    double_down
+        Whether sums and counts are computed inside the sanitized interval (DD).
+    placement
+        ``"quantile"`` places the interval by private quantiles, as the paper does. ``"moments"`` spends the same shares
+        on bounded moments of the arms, which is far more exact where there are many more units than partitions: the
+        default of the certified form.
+    inference
+        Of the likelihood, ``"bayes"``: posterior mean and variance under the Jeffreys prior, by quadrature; ``"ml"``:
+        maximum likelihood.
+    """
+
+    name: ClassVar[str] = "paper"
+    reading: str = "likelihood"
+    counts: bool = False
+    m: int = 4
+    as_published: bool = False
+    double_down: bool = False
+    placement: str | None = None
+    inference: str = "bayes"
+
+    def __post_init__(self) -> None:
+        requirements.positive_integer("m", self.m)
+        requirements.one_of("reading", self.reading, READINGS, 'Pass "likelihood".')
+        if self.placement is None:
+            object.__setattr__(self, "placement", "quantile" if self.as_published else "moments")
+        if self.placement not in ("quantile", "moments") or (self.as_published and self.placement == "moments"):
+            raise InvalidParameter(
+                "placement",
+                self.placement,
+                'must be "quantile", or "moments" in the certified form',
+                "Leave placement out.",
+            )
+        if self.inference not in ("bayes", "ml"):
+            raise InvalidParameter("inference", self.inference, 'must be "bayes" or "ml"', 'Pass "bayes".')
+        object.__setattr__(self, "name", _paper_name(self.reading, self.counts, self.double_down))
 
     @property
     def certified(self) -> bool:  # type: ignore[override]
         """Only the certified form has a guarantee."""
         return not self.as_published
 
-    @abstractmethod
-    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
-        """Estimates of θ and their variances for sorted rows of partition values, one column per sanitization."""
-
-    def shares(self) -> int:
-        """Number of statistics sanitized in one round."""
-        return self.statistics
+    def parameters(self) -> dict[str, Any]:
+        own = {"all": (), "likelihood": ("placement", "inference")}.get(self.reading, ("placement",))
+        return {name: getattr(self, name) for name in ("name", "m", "as_published", *own)}
 
     def contrasts(
         self,
@@ -231,10 +278,6 @@ class PaperMethod(Method):
         most = ((bounds[1] - bounds[0]) / 2) ** 2
         return combined(LocationEstimate(np.clip(found.estimate, *bounds), np.minimum(found.variance, most)))
 
-    def placed_interval(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[Spending, Any]:
-        """The spending that is left, and the interval where it is not placed by quantiles."""
-        return spending, None
-
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
         low, high = setting.statistic.bounds
         rest, interval = self.placed_interval(arms, spending, setting)
@@ -245,119 +288,9 @@ class PaperMethod(Method):
         )  # fmt: skip
         return Finding(single, self.name, noisy={"m": self.m}, notes=self.notes())
 
-    def notes(self) -> tuple[str, ...]:
-        """The notes that the reader must know."""
-        return ("as published in liu2023: no guarantee holds (errata E2 to E5)",) if self.as_published else ()
-
-
-def combined(estimates: LocationEstimate) -> Contrast:
-    """liu2023 (6) and (7), for every row."""
-    theta, variance = np.asarray(estimates.estimate), np.maximum(np.asarray(estimates.variance), 0.0)
-    m = theta.shape[1]
-    within = variance.mean(axis=1)
-    if m == 1:
-        return Contrast(theta[:, 0], within, np.full(within.shape, 1e9), np.zeros_like(within)[None])
-    between = np.maximum(theta.var(axis=1, ddof=1), 1e-12 * within + 1e-300)
-    df = (m - 1) * (1 + m * within / between) ** 2
-    return Contrast(theta.mean(axis=1), within, np.minimum(df, 1e9), np.sqrt(between / m)[None])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Original(Method):
-    """Not private: Student's t on the partition values, for studies only."""
-
-    name: ClassVar[str] = "original"
-    certified: ClassVar[bool] = False
-
-    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
-        z = arms.differences()
-        found = Contrast(float(z.mean()), float(z.var(ddof=1)) / z.size, float(z.size - 1))
-        return Finding(found, self.name, notes=("not private",))
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwoStatistics(PaperMethod):
-    """2S: sum and sum of squares of all partition values (liu2023 3.2).
-
-    **Guarantee.** One unit moves one value in [L, U]: the sum by at most U − L, its squares by max(L², U²) (13).
-    """
-
-    name: ClassVar[str] = "2S"
-    statistics: ClassVar[int] = 2
-    m: int = 4
-    as_published: bool = False
-
-    def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
-        low, high = bounds
-        rows, count = np.ones((1, self.m)), ordered.count
-        # Bounds of a difference of means are −W and W, so (13) has its sums centred already.
-        reach = _rounded_up(high - low, count), _rounded_up(max(low**2, high**2), count)
-        total = sanitizer.add(ordered.running[:, -1:] * rows, reach[0])
-        squares = sanitizer.add(ordered.running_squares[:, -1:] * rows, reach[1])
-        return LocationEstimate(total / count, (squares - total**2 / count) / (count * (count - 1)))
-
-
-READINGS = ("likelihood", "winsorized", "trimmed", "naive")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Censored(PaperMethod):
-    """Methods that sanitize (l, u) and sums between them.
-
-    Parameters
-    ----------
-    reading
-        ``"likelihood"``: the censored normal likelihood (14), 4S to 6SDD. ``"winsorized"``, ``"trimmed"``: the means
-        (26) and (27), for equal shares on both sides. ``"naive"``: the negative control, a normal likelihood for the
-        values inside, as if nothing had been censored (32) to (34).
-    counts
-        Whether the censored counts are sanitized too (6S), and not taken from the shares (4S).
-    m
-        Number of sanitizations; the paper advises 3 to 5.
-    as_published
-        As printed, for simulations.
-    double_down
-        Whether sums and counts are computed inside the sanitized interval (DD).
-    placement
-        ``"quantile"`` places the interval by private quantiles, as the paper does. ``"moments"`` spends the same shares
-        on bounded moments of the arms, which is far more exact where there are many more units than partitions: the
-        default of the certified form.
-    inference
-        Of the likelihood, ``"bayes"``: posterior mean and variance under the Jeffreys prior, by quadrature; ``"ml"``:
-        maximum likelihood.
-    """
-
-    name: ClassVar[str] = "censored_likelihood"
-    reading: str = "likelihood"
-    counts: bool = False
-    m: int = 4
-    as_published: bool = False
-    double_down: bool = False
-    placement: str | None = None
-    inference: str = "bayes"
-
-    def __post_init__(self) -> None:
-        requirements.positive_integer("m", self.m)
-        requirements.one_of("reading", self.reading, READINGS, 'Pass "likelihood".')
-        if self.placement is None:
-            object.__setattr__(self, "placement", "quantile" if self.as_published else "moments")
-        if self.placement not in ("quantile", "moments") or (self.as_published and self.placement == "moments"):
-            raise InvalidParameter(
-                "placement",
-                self.placement,
-                'must be "quantile", or "moments" in the certified form',
-                "Leave placement out.",
-            )
-        if self.inference not in ("bayes", "ml"):
-            raise InvalidParameter("inference", self.inference, 'must be "bayes" or "ml"', 'Pass "bayes".')
-        object.__setattr__(self, "name", _paper_name(self.reading, self.counts, self.double_down))
-
-    def parameters(self) -> dict[str, Any]:
-        told = ("name", "m", "as_published", "placement", *(["inference"] if self.reading == "likelihood" else []))
-        return {name: getattr(self, name) for name in told}
-
     def placed_interval(self, arms: Arms, spending: Spending, setting: Setting) -> tuple[Spending, Any]:
-        if self.placement == "quantile":
+        """The spending that is left, and the interval where it is not placed by quantiles."""
+        if self.placement == "quantile" or self.reading == "all":
             return spending, None
         first, rest = spending.split([2.0, self.shares() - 2.0])
         means, measured = Direct().means(arms, first, setting)
@@ -370,14 +303,21 @@ class Censored(PaperMethod):
         return self.counts * (1 if self.reading == "naive" else 2)
 
     def shares(self) -> int:
-        return 4 + self.counted()
+        """Number of statistics sanitized in one round."""
+        return 2 if self.reading == "all" else 4 + self.counted()
 
     def notes(self) -> tuple[str, ...]:
+        """The notes that the reader must know."""
+        own = ("as published in liu2023: no guarantee holds (errata E2 to E5)",) if self.as_published else ()
+        if not self.as_published and not self.double_down and self.reading != "all":
+            own = (_STANDS_IN,)
         control = ("a negative control: it ignores the censoring, so its intervals are wrong",)
-        own = super().notes() if self.as_published or self.double_down else (_STANDS_IN,)
         return (*own, *control) if self.reading == "naive" else own
 
     def sanitized(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends, censor: Ends) -> LocationEstimate:
+        """Estimates of θ and their variances for sorted rows of partition values, one column per sanitization."""
+        if self.reading == "all":
+            return self._of_all(ordered, sanitizer, bounds)
         if self.reading in ("winsorized", "trimmed"):
             return self._winsorized(ordered, sanitizer, censor)
         pieces = self.pieces(ordered, sanitizer, censor)
@@ -392,6 +332,15 @@ class Censored(PaperMethod):
         )  # fmt: skip
         found = likelihood.posterior(17) if self.inference == "bayes" else likelihood.maximum()
         return LocationEstimate(pieces.centre + found.estimate, found.variance)
+
+    def _of_all(self, ordered: Ordered, sanitizer: Sanitizer, bounds: Ends) -> LocationEstimate:
+        low, high = bounds
+        rows, count = np.ones((1, self.m)), ordered.count
+        # Bounds of a difference of means are −W and W, so (13) has its sums centred already.
+        reach = _rounded_up(high - low, count), _rounded_up(max(low**2, high**2), count)
+        total = sanitizer.add(ordered.running[:, -1:] * rows, reach[0])
+        squares = sanitizer.add(ordered.running_squares[:, -1:] * rows, reach[1])
+        return LocationEstimate(total / count, (squares - total**2 / count) / (count * (count - 1)))
 
     def _winsorized(self, ordered: Ordered, sanitizer: Sanitizer, censor: Ends) -> LocationEstimate:
         if censor[0] != censor[1]:
@@ -448,6 +397,31 @@ class Censored(PaperMethod):
         return Pieces(low - centre, high - centre, centre, total, squares, below, above, between)
 
 
+def combined(estimates: LocationEstimate) -> Contrast:
+    """liu2023 (6) and (7), for every row."""
+    theta, variance = np.asarray(estimates.estimate), np.maximum(np.asarray(estimates.variance), 0.0)
+    m = theta.shape[1]
+    within = variance.mean(axis=1)
+    if m == 1:
+        return Contrast(theta[:, 0], within, np.full(within.shape, 1e9), np.zeros_like(within)[None])
+    between = np.maximum(theta.var(axis=1, ddof=1), 1e-12 * within + 1e-300)
+    df = (m - 1) * (1 + m * within / between) ** 2
+    return Contrast(theta.mean(axis=1), within, np.minimum(df, 1e9), np.sqrt(between / m)[None])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Original(Method):
+    """Not private: Student's t on the partition values, for studies only."""
+
+    name: ClassVar[str] = "original"
+    certified: ClassVar[bool] = False
+
+    def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
+        z = arms.differences()
+        found = Contrast(float(z.mean()), float(z.var(ddof=1)) / z.size, float(z.size - 1))
+        return Finding(found, self.name, notes=("not private",))
+
+
 def _rounded_up(sensitivity: Any, count: int) -> Any:
     """A sensitivity with room for the rounding of a float sum of ``count`` terms, in both data sets.
 
@@ -480,20 +454,18 @@ def _between(running: Array, first: Any, last: Any) -> Array:
 
 def _paper_name(reading: str, counts: bool, double_down: bool) -> str:
     """The name of a method in liu2023."""
-    plain, counted = {"likelihood": ("4S", "6S"), "naive": ("naive", "naive5")}.get(reading, (reading, f"{reading}6"))
+    known = {"all": ("2S", "2S"), "likelihood": ("4S", "6S"), "naive": ("naive", "naive5")}
+    plain, counted = known.get(reading, (reading, f"{reading}6"))
     return (counted if counts else plain) + ("DD" if double_down else "")
 
 
 def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference: str = "bayes") -> Method:
     """One of liu2023's methods by its name there."""
-    form: dict[str, Any] = {"as_published": as_published, "m": m}
-    known: dict[str, Any] = {
-        "original": Original,
-        "2S": partial(TwoStatistics, **form),
-    }
-    for reading, counts, double in product(READINGS, (False, True), (False, True)):
-        own = {"reading": reading, "counts": counts, "double_down": double, "inference": inference, **form}
-        known[_paper_name(reading, counts, double)] = partial(Censored, **own)
+    form: dict[str, Any] = {"as_published": as_published, "m": m, "inference": inference}
+    known: dict[str, Any] = {"original": Original, "2S": partial(PaperMethod, reading="all", **form)}
+    for reading, counts, double in product(READINGS[1:], (False, True), (False, True)):
+        own = {"reading": reading, "counts": counts, "double_down": double, **form}
+        known[_paper_name(reading, counts, double)] = partial(PaperMethod, **own)
     if not isinstance(name, str) or name not in known:
         names = sorted(["best", "direct", "noise_aware", *known])
         raise InvalidParameter("method", name, f"must be a method or one of {names}", "Check the spelling.")
