@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -273,6 +274,7 @@ def _ratio(top: ArmScore, bottom: ArmScore, level: float) -> Interval:
     return Interval(end(float(least), float(high), -1.0) - 1, end(float(most), float(low), 1.0) - 1, level)
 
 
+R = TypeVar("R")
 FEWEST_PARTITIONS = 100
 FEWEST_UNITS_A_PARTITION = 1000
 Rng = int | np.random.Generator | None
@@ -360,15 +362,8 @@ def compare_means(
     if partition_labels is not None and partitions is None:
         raise InvalidParameter("partitions", None, "is needed with partition_labels", "Pass partitions=….")
     labels = None if partition_labels is None else dict(zip(("treatment", "control"), partition_labels, strict=True))
-    arms = arms_from_columns(
-        {"control": control, "treatment": treatment}, bounds=statistic.bounds, partitions=partitions or 1,
-        equal=size_is_public(neighbours, arm), labels=labels, rng=terms.rng,
-    )  # fmt: skip
-    return pass_through(
-        terms.claim(statistic),
-        lambda allowance, passed: compare_totals(arms, statistic, terms, allowance, passed, natural=natural),
-        write=MeanComparison.to_dict, read=MeanComparison.from_dict, ledger=ledger, rng=terms.rng,
-    )  # fmt: skip
+    compare = partial(compare_totals, natural=natural)
+    return terms.run({"control": control, "treatment": treatment}, compare, MeanComparison, ledger, labels)
 
 
 @dataclass(frozen=True)
@@ -376,6 +371,7 @@ class ComparisonTerms:
     """Validated arguments that every comparison shares."""
 
     guarantee: Guarantee
+    statistic: MeanDifference
     method: Method
     protection: Protection
     question: Mapping[str, Any]
@@ -406,26 +402,39 @@ class ComparisonTerms:
         source = None if rng is None else generator(rng)
         Spending(guarantee, source)  # refuses a guarantee of nothing
         asked = {"ask": "compare_means", "statistic": statistic.to_dict()} if question is None else question
-        return cls(guarantee, chosen, protection, asked, source)
+        return cls(guarantee, statistic, chosen, protection, asked, source)
 
-    def claim(self, statistic: MeanDifference) -> Claim | None:
-        """The claim of the comparison; None for a published method, for which nothing holds."""
+    def claim(self) -> Claim:
+        """The claim of the comparison, by a method that has a proof: nothing else may touch real data."""
         if not self.method.certified:
-            return None
+            raise NotCertified(f"{self.method.name} has no proved guarantee, so it may not touch real data.")
         return Claim(
             guarantee=self.guarantee,
             protection=self.protection,
             question=self.question,
             mechanism=self.method.parameters(),
-            sensitivity=statistic.sensitivity(neighbours=self.protection.neighbours),
+            sensitivity=self.statistic.sensitivity(neighbours=self.protection.neighbours),
         )
 
-    def certified_claim(self, statistic: MeanDifference) -> Claim:
-        """The same, for a method that has a proof: nothing else may touch real data."""
-        claim = self.claim(statistic)
-        if claim is None:
-            raise NotCertified(f"{self.method.name} has no proved guarantee, so it may not touch real data.")
-        return claim
+    @property
+    def sizes_are_public(self) -> bool:
+        """True where the number of units per arm is public."""
+        return size_is_public(self.protection.neighbours, self.statistic.arm)
+
+    def run(
+        self, columns: dict[str, Any], compare: Callable[..., R], kind: Any, ledger: Ledger | None, labels: Any = None
+    ) -> R:
+        """Compare columns of outcomes in memory; results are of a kind that the ledger stores."""
+        arms = arms_from_columns(
+            columns, bounds=self.statistic.bounds, partitions=self.statistic.partitions or 1,
+            equal=self.sizes_are_public, labels=labels, rng=self.rng,
+        )  # fmt: skip
+        claim = self.claim() if self.method.certified else None  # nothing holds for a published method
+        found: R = pass_through(
+            claim, lambda allowance, passed: compare(arms, self, allowance, passed),
+            write=kind.to_dict, read=kind.from_dict, ledger=ledger, rng=self.rng,
+        )  # fmt: skip
+        return found
 
     def spending(self, allowance: Allowance) -> Spending:
         """The whole guarantee, to be spent on draws that the door counts."""
@@ -459,18 +468,11 @@ def method_named(method: Any, *, as_published: bool = False, expected_sd: float 
 
 
 def compare_totals(
-    arms: Arms,
-    statistic: MeanDifference,
-    terms: ComparisonTerms,
-    allowance: Allowance,
-    passed: Passed,
-    *,
-    natural: bool = False,
+    arms: Arms, terms: ComparisonTerms, allowance: Allowance, passed: Passed, *, natural: bool = False
 ) -> MeanComparison:
     """Compare two arms whose totals are at hand."""
-    neighbours = terms.protection.neighbours
-    check_sizes(arms, public=size_is_public(neighbours, statistic.arm))
-    setting = _setting(arms, statistic, neighbours, natural)
+    check_sizes(arms, public=terms.sizes_are_public)
+    setting = _setting(arms, terms.statistic, terms.protection.neighbours, natural)
     finding = terms.method.run(arms, terms.spending(allowance), setting)
     return MeanComparison(
         contrast=finding.contrast,

@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.door import Allowance, Claim, Passed, check_simulation, pass_through
+from discreet.core.door import Allowance, Claim, Passed, check_simulation
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
@@ -29,19 +28,16 @@ from discreet.questions.comparison.methods import (
     PartitionLikelihood,
     Setting,
     Spending,
-    arms_from_columns,
     check_sizes,
     public_sizes,
-    size_is_public,
 )
-from discreet.questions.comparison.question import OutcomesOfArms, arms_on_engine, plan_methods
-from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns
+from discreet.questions.comparison.question import ComparisonPlan, OutcomesOfArms, arms_on_engine
+from discreet.questions.question import DeclaredColumns
 from discreet.results.answer import Readable
 from discreet.results.charts import plot_readings
 from discreet.results.display import Interval
 from discreet.results.frames import Reading, Row, aligned
 from discreet.results.ledger import Ledger
-from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
 from discreet.results.wording import pvalue_equation, reading_line, reading_words
 
 if TYPE_CHECKING:
@@ -213,33 +209,16 @@ def compare_arms(
     asked = {"ask": "compare_arms", "statistic": statistic.to_dict()}
     terms = ComparisonTerms.of(guarantee, statistic, protection, method=method, question=asked, rng=rng)
     check_simulation(ledger, rng)
-    public = size_is_public(neighbours, arm)
-    arms = arms_from_columns(
-        {str(name): values for name, values in columns.items()},
-        bounds=statistic.bounds,
-        partitions=partitions or 1,
-        equal=public,
-        rng=terms.rng,
-    )
-    return pass_through(
-        terms.claim(statistic),
-        lambda allowance, passed: compare_arm_totals(arms, statistic, terms, allowance, passed),
-        write=ArmComparisons.to_dict, read=ArmComparisons.from_dict, ledger=ledger, rng=terms.rng,
-    )  # fmt: skip
+    named = {str(name): values for name, values in columns.items()}
+    return terms.run(named, compare_arm_totals, ArmComparisons, ledger)
 
 
 def compare_arm_totals(
-    arms: Arms,
-    statistic: MeanDifference,
-    terms: ComparisonTerms,
-    allowance: Allowance,
-    passed: Passed,
-    *,
-    against_control: bool = False,
+    arms: Arms, terms: ComparisonTerms, allowance: Allowance, passed: Passed, *, against_control: bool = False
 ) -> ArmComparisons:
     """Compare arms whose totals are at hand: all pairs, or all others with the first."""
-    neighbours, method = terms.protection.neighbours, terms.method.name
-    check_sizes(arms, public=size_is_public(neighbours, statistic.arm))
+    statistic, neighbours, method = terms.statistic, terms.protection.neighbours, terms.method.name
+    check_sizes(arms, public=terms.sizes_are_public)
     setting = Setting(statistic, neighbours, public_sizes(arms, neighbours, statistic.arm))
     singles, noisy = _singles(method, arms, terms.spending(allowance), setting)
     every = list(itertools.combinations(range(len(singles)), 2))
@@ -315,8 +294,8 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
 
     answers: ClassVar[str] = "Which of several groups differs from the first in its average?"
     ask: ClassVar[str] = "compare_arms"
-    heading: ClassVar[str] = "Does mean {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the means of the arms differ from that of the control, and by how much."
+    read_as: ClassVar[str] = "a difference"
     _: KW_ONLY
     method: str | Method = "direct"
 
@@ -324,73 +303,17 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
         return {**columns.number(), "by": columns.with_labels(3)}
 
-    def _validate(self) -> None:
+    def _check_arms(self) -> None:
         requirements.one_of("method", self.method, ("direct", "noise_aware"))
-        if self.schema.categories(self.by).cells < 2:
+        if self._arms < 2:
             raise InvalidParameter("by", self.by, "must have two labels or more, control first", "Declare two labels.")
-        if self.expected_rows is not None:
-            arms = self.schema.categories(self.by).cells
-            requirements.positive_integer("expected_rows", self.expected_rows, at_least=2 * arms)
-        if self.expected_sd is not None:
-            requirements.positive("expected_sd", self.expected_sd)
-        if self.method == "noise_aware" and self.statistic.partitions is None:
-            raise InvalidParameter("partitions", None, "is needed by noise_aware", "Pass partitions=….")
-        self.statistic  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
-
-    @cached_property
-    def statistic(self) -> MeanDifference:
-        """The statistic that is measured."""
-        return self._measured(arms=self.schema.categories(self.by).cells, partitions=self.partitions)
-
-    def content(self) -> dict[str, Any]:
-        return {
-            "ask": self.ask,
-            "column": self.column,
-            "by": self.by,
-            "statistic": self.statistic.to_dict(),
-            "method": self._method.parameters(),
-            "schema": self.schema.facts_of([self.column, self.by]),
-        }
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> ArmComparisons:
         arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
-        return compare_arm_totals(arms, self.statistic, self._terms(), allowance, passed, against_control=True)
+        return compare_arm_totals(arms, self._terms(), allowance, passed, against_control=True)
 
     def read(self, stored: Any) -> ArmComparisons:
         return ArmComparisons.from_dict(stored)
 
-    def plan(self, ledger: Ledger | None = None) -> Plan:
-        remaining, after = affordable(ledger, self.claim(ledger).guarantee)
-        error, effect = self._expected()
-        notes = [f"corrected for {self.statistic.arms - 1} comparisons with the control"]
-        if self.expected_rows is None:
-            notes.append(EXPECTED_ROWS)
-        return Plan(
-            statistic=self.statistic.name,
-            mechanism=self._method.name,
-            guarantee=self.guarantee,
-            read="a difference",
-            error_95=NormalDist().inv_cdf(0.975) * error,
-            scenario=self._scenario(self._arm_rows),
-            standard_error=error,
-            smallest_effect=effect,
-            remaining=remaining,
-            remaining_after=after,
-            notes=tuple(notes),
-            details={"statistic": self.statistic.to_dict()},
-        )
-
-    @property
-    def _arm_rows(self) -> int:
-        return DEFAULT_ROWS if self.expected_rows is None else self.expected_rows // self.statistic.arms
-
-    def _expected(self) -> tuple[float, float]:
-        """Standard error and smallest effect of one difference, with arms of equal sizes, after the correction."""
-        size = self._arm_rows
-        public = size_is_public(self.schema.neighbours, self.statistic.arm)
-        setting = Setting(self.statistic, self.schema.neighbours, (size, size) if public else None)
-        level = 1 - 0.05 / (self.statistic.arms - 1)
-        planned = plan_methods(
-            [self._method], Spending(self.guarantee), setting, (size, size), self._guess, level=level
-        )
-        return planned.standard_error[planned.method], planned.smallest_effect
+    def _plan_notes(self, planned: ComparisonPlan | None, unsaid: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"corrected for {self.statistic.arms - 1} comparisons with the control", *unsaid)

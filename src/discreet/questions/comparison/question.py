@@ -404,12 +404,16 @@ def _arms(
 A = TypeVar("A")
 
 
+_WITHIN = NormalDist().inv_cdf(0.975)
+
+
 @dataclass(frozen=True)
 class OutcomesOfArms(Question[A]):
     """A column, the column of its arms, and how outcomes are bounded, protected and added up."""
 
     topic: ClassVar[str] = "Tests and comparisons"
     detects: ClassVar[str] = "a difference of means"
+    heading: ClassVar[str] = "Does mean {subject} differ by {by}?"
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "by": form.COLUMN,
@@ -420,6 +424,8 @@ class OutcomesOfArms(Question[A]):
         "expected_sd": form.NUMBER,
         "expected_rows": form.WHOLE,
     }
+    read_as: ClassVar[str]
+    """What a plan gives the error of."""
     column: str
     _: KW_ONLY
     by: str
@@ -430,10 +436,40 @@ class OutcomesOfArms(Question[A]):
     expected_sd: float | None = None
     expected_rows: int | None = None
 
-    @property
+    def _validate(self) -> None:
+        self._check_arms()
+        if self.expected_rows is not None:
+            requirements.positive_integer("expected_rows", self.expected_rows, at_least=2 * self._arms)
+        if self.expected_sd is not None:
+            requirements.positive("expected_sd", self.expected_sd)
+        # The statistic refuses what cannot be answered, before anything is planned or spent.
+        if self.statistic.partitions is None and not isinstance(self._method, Direct | Best):
+            raise InvalidParameter("partitions", None, f"is needed by {self._method.name}", "Pass partitions=….")
+
     @abstractmethod
+    def _check_arms(self) -> None:
+        """Refuse a number of arms, or a method, that the question is not for."""
+
+    @property
+    def _arms(self) -> int:
+        return self.schema.categories(self.by).cells
+
+    @cached_property
     def statistic(self) -> MeanDifference:
-        """The statistic that is measured."""
+        """The statistic that is measured. Sizes of arms are public only where rows are units and none can drop out."""
+        self.schema.bounds(self.column)  # refuses labels
+        fixed = self.schema.unit_is_row and self.schema.keeps_every_row([self.by, self.column])
+        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
+        return MeanDifference(
+            bounds=(self.outcome.low, self.outcome.high),
+            arms=self._arms,
+            partitions=self._partitions(),
+            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
+            arm="private" if replaced and not fixed else self.arm,
+        )
+
+    def _partitions(self) -> int | None:
+        return self.partitions
 
     @property
     def outcome(self) -> Bounds:
@@ -443,30 +479,6 @@ class OutcomesOfArms(Question[A]):
     @property
     def _method(self) -> Method:
         return method_named(self.method, expected_sd=self.expected_sd)
-
-    @property
-    def _guess(self) -> float:
-        """The standard deviation that a plan expects."""
-        return (self.outcome.high - self.outcome.low) / 100 if self.expected_sd is None else self.expected_sd
-
-    def _scenario(self, rows: int) -> str:
-        """The data that a plan assumes, in words."""
-        guessed = "" if self.expected_sd is not None else ", a hundredth of the bounds' width"
-        typical = f"a standard deviation of {number(self._guess)}{guessed}"
-        return f"{rows:,} rows per arm, most at the lower bound, with {typical}"
-
-    def _measured(self, *, arms: int, partitions: int | None) -> MeanDifference:
-        """The measured statistic. Sizes of arms are public only where rows are the units and no row can drop out."""
-        self.schema.bounds(self.column)  # refuses labels
-        fixed = self.schema.unit_is_row and self.schema.keeps_every_row([self.by, self.column])
-        replaced = self.schema.neighbours is Neighbours.REPLACE_ONE
-        return MeanDifference(
-            bounds=(self.outcome.low, self.outcome.high),
-            arms=arms,
-            partitions=partitions,
-            censor=requirements.listed("censor", self.censor, "censor=(0.1, 0.1)"),
-            arm="private" if replaced and not fixed else self.arm,
-        )
 
     def _selected(self, *within: str) -> Selected:
         """The totals to add up, by arm and by the columns ``within`` them."""
@@ -484,11 +496,84 @@ class OutcomesOfArms(Question[A]):
             question=self.content(),
         )  # fmt: skip
 
+    def content(self) -> dict[str, Any]:
+        """All of what is asked, as JSON-ready data."""
+        return {
+            "ask": self.ask,
+            "column": self.column,
+            "by": self.by,
+            "statistic": self.statistic.to_dict(),
+            "method": self._method.parameters(),
+            "schema": self.schema.facts_of([self.column, self.by]),
+        }
+
     def claim(self, ledger: Ledger | None) -> Claim:
-        return self._terms().certified_claim(self.statistic)
+        return self._terms().claim()
 
+    # ---- plans: arms of equal sizes, as many rows each as were said or are usual -----------------------------------
 
-_WITHIN = NormalDist().inv_cdf(0.975)
+    def _sizes(self) -> tuple[int, int]:
+        """Numbers of units of two arms."""
+        rows = self.expected_rows or DEFAULT_ROWS * self._arms
+        each = rows // self._arms
+        return rows - each if self._arms == 2 else each, each
+
+    def _setting(self) -> Setting:
+        public = size_is_public(self.schema.neighbours, self.statistic.arm)
+        return Setting(self.statistic, self.schema.neighbours, self._sizes() if public else None)
+
+    def _single(self) -> Method:
+        """The method that a plan expects to run."""
+        chosen = self._method
+        return chosen.chosen(Spending(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
+
+    def methods_plan(self) -> ComparisonPlan | None:
+        """The plan of one difference, after a correction for their number; None where no formula gives its error."""
+        single = self._single()
+        if not isinstance(single, Direct | PartitionLikelihood):
+            return None
+        level = 1 - 0.05 / (self._arms - 1)
+        spending, setting = Spending(self.guarantee), self._setting()
+        return plan_methods([single], spending, setting, self._sizes(), self._guess, level=level)
+
+    @property
+    def _guess(self) -> float:
+        """The standard deviation that a plan expects."""
+        return (self.outcome.high - self.outcome.low) / 100 if self.expected_sd is None else self.expected_sd
+
+    def _scenario(self) -> str:
+        """The data that a plan assumes, in words."""
+        guessed = "" if self.expected_sd is not None else ", a hundredth of the bounds' width"
+        typical = f"a standard deviation of {number(self._guess)}{guessed}"
+        return f"{self._sizes()[1]:,} rows per arm, most at the lower bound, with {typical}"
+
+    @abstractmethod
+    def _plan_notes(self, planned: ComparisonPlan | None, unsaid: tuple[str, ...]) -> tuple[str, ...]:
+        """The notes of a plan, with what was left unsaid."""
+
+    def noise_scale(self) -> float | None:
+        """Scale of the noise on an arm's total, where arms are measured directly with the whole budget."""
+        return None
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        remaining, after = affordable(ledger, self.claim(ledger).guarantee)
+        planned, unsaid = self.methods_plan(), () if self.expected_rows else (EXPECTED_ROWS,)
+        error = None if planned is None else planned.standard_error[planned.method]
+        return Plan(
+            statistic=self.statistic.name,
+            mechanism=self._method.name if planned is None else planned.method,
+            scale=self.noise_scale(),
+            guarantee=self.guarantee,
+            read=self.read_as,
+            error_95=None if error is None else _WITHIN * error,
+            scenario="" if planned is None else self._scenario(),
+            standard_error=error,
+            smallest_effect=None if planned is None else planned.smallest_effect,
+            remaining=remaining,
+            remaining_after=after,
+            notes=self._plan_notes(planned, unsaid),
+            details={"statistic": self.statistic.to_dict()},
+        )
 
 
 @dataclass(frozen=True)
@@ -517,8 +602,8 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     answers: ClassVar[str] = "Do two groups differ in their average? For A/B tests."
     ask: ClassVar[str] = "compare_means"
     also: ClassVar[tuple[str, ...]] = ("t_test", "ttest", "ab_test")
-    heading: ClassVar[str] = "Does mean {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
+    read_as: ClassVar[str] = "the difference"
     forms: ClassVar[form.Forms] = {**OutcomesOfArms.forms, "partition_by": form.COLUMN}
     _: KW_ONLY
     partition_by: str | None = None
@@ -527,31 +612,20 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
         return {**columns.number(), "by": columns.with_labels(2, 2)}
 
-    def _validate(self) -> None:
-        if self.schema.categories(self.by).cells != 2:
+    def _check_arms(self) -> None:
+        if self._arms != 2:
             raise InvalidParameter(
                 "by",
                 self.by,
                 "must have two labels, control first",
                 "For more of them ask compare_arms; or list two labels, so that rows with others are dropped.",
             )
-        if self.expected_rows is not None:
-            requirements.positive_integer("expected_rows", self.expected_rows, at_least=4)
-        chosen = self._method
-        if self.statistic.partitions is None and not isinstance(chosen, Direct | Best):
-            raise InvalidParameter("partitions", None, f"is needed by {chosen.name}", "Pass partitions=….")
 
-    @cached_property
-    def statistic(self) -> MeanDifference:
-        """The statistic that is measured."""
-        natural = self.partition_by
-        return self._measured(
-            arms=self.schema.categories(self.by).cells,
-            partitions=self.partitions if natural is None else self._natural_partitions(natural),
-        )
-
-    def _natural_partitions(self, column: str) -> int:
-        """Number of natural partitions; refuses what the proof does not cover."""
+    def _partitions(self) -> int | None:
+        """The number of partitions; of natural ones it refuses what the proof does not cover."""
+        if self.partition_by is None:
+            return self.partitions
+        column = self.partition_by
         count = self.schema.categories(column).cells
         if self.partitions is not None and self.partitions != count:
             raise InvalidParameter(
@@ -573,69 +647,20 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         return spending.mechanism.calibrate(self.guarantee, moved).scale * (self.outcome.high - self.outcome.low)
 
     def content(self) -> dict[str, Any]:
-        """All of what is asked, as JSON-ready data."""
         columns = [self.column, self.by, *([] if self.partition_by is None else [self.partition_by])]
-        return {
-            "ask": "compare_means",
-            "column": self.column,
-            "by": self.by,
-            "partition_by": self.partition_by,
-            "statistic": self.statistic.to_dict(),
-            "method": self._method.parameters(),
-            "schema": self.schema.facts_of(columns),
-        }
-
-    def _setting(self) -> Setting:
-        public = size_is_public(self.schema.neighbours, self.statistic.arm) and self.expected_rows is not None
-        return Setting(self.statistic, self.schema.neighbours, self._sizes() if public else None)
-
-    def _sizes(self) -> tuple[int, int]:
-        rows = self.expected_rows or 0
-        return -(-rows // 2), rows // 2
-
-    def _single(self) -> Method:
-        """The method that would run."""
-        chosen = self._method
-        return chosen.chosen(Spending(self.guarantee), self._setting()) if isinstance(chosen, Best) else chosen
+        return super().content() | {"partition_by": self.partition_by, "schema": self.schema.facts_of(columns)}
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MeanComparison:
         if self.partition_by is None:
             arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
         else:
             arms = arms_by_column(rows, self._selected(self.partition_by))
-        return compare_totals(arms, self.statistic, self._terms(), allowance, passed)
+        return compare_totals(arms, self._terms(), allowance, passed)
 
     def read(self, stored: Any) -> MeanComparison:
         return MeanComparison.from_dict(stored)
 
-    def plan(self, ledger: Ledger | None = None) -> Plan:
-        remaining, after = affordable(ledger, self.claim(ledger).guarantee)
-        told = self.expected_rows is not None
-        planned = (self if told else replace(self, expected_rows=2 * DEFAULT_ROWS)).methods_plan()
-        error = None if planned is None else planned.standard_error[planned.method]
-        notes = () if told else (EXPECTED_ROWS,)
-        return Plan(
-            statistic=self.statistic.name,
-            mechanism=self._method.name if planned is None else planned.method,
-            scale=self.noise_scale(),
-            guarantee=self.guarantee,
-            read="the difference",
-            error_95=None if error is None else _WITHIN * error,
-            scenario="" if planned is None else self._scenario((self.expected_rows or 2 * DEFAULT_ROWS) // 2),
-            standard_error=error,
-            smallest_effect=None if planned is None else planned.smallest_effect,
-            remaining=remaining,
-            remaining_after=after,
-            notes=notes if planned is None else (*notes, *planned.notes),
-            details={"statistic": self.statistic.to_dict()},
-        )
-
-    def methods_plan(self) -> ComparisonPlan | None:
-        """The plan of the chosen method; None where the number of units is unknown, or no formula gives the error."""
-        single = self._single()
-        if self.expected_rows is None or not isinstance(single, Direct | PartitionLikelihood):
-            return None
-        planned = plan_methods([single], Spending(self.guarantee), self._setting(), self._sizes(), self._guess)
-        return (
-            planned if isinstance(single, PartitionLikelihood) else replace(planned, notes=())
-        )  # they are about partitions
+    def _plan_notes(self, planned: ComparisonPlan | None, unsaid: tuple[str, ...]) -> tuple[str, ...]:
+        if planned is None or planned.method != PartitionLikelihood.name:  # its notes are about partitions
+            return unsaid
+        return (*unsaid, *planned.notes)
