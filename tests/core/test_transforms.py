@@ -34,8 +34,7 @@ from discreet.core.rows import Selected, take, totals
 from discreet.core.rows.source import open_source
 from discreet.plans.declarations import schema_from_dict  # fmt: skip
 from discreet.plans.job import Job
-from discreet.questions.comparison.many import ArmsQuestion
-from discreet.questions.comparison.question import ComparisonQuestion
+from discreet.questions.comparison.question import ArmsQuestion, ComparisonQuestion
 from discreet.testing.sources import HOSTILE_TEXTS
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")

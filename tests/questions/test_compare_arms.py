@@ -11,7 +11,8 @@ from discreet.inference.noise import MonteCarlo, NoiseSum
 from discreet.inference.two_sample import Contrast, NoiseAwarePosterior, equal_means
 from discreet.plans.job import Job
 from discreet.questions import compare_arms, compare_means, plan_comparison
-from discreet.questions.comparison.many import ArmComparisons, ArmsQuestion
+from discreet.questions.comparison.compare import ArmComparisons
+from discreet.questions.comparison.question import ArmsQuestion
 
 ARMS = Schema(columns={"arm": Categories(["old", "new", "wide"]), "y": Bounds(0, 20, grid=1)})
 MEANS = {"old": 3.0, "new": 3.0, "wide": 4.0}

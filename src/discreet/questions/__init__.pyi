@@ -8,9 +8,9 @@ from .bounded import StandardDeviation as StandardDeviation
 from .bounded import Variance as Variance
 from .clusters.question import ClustersQuestion as ClustersQuestion
 from .common_labels import GroupsQuestion as GroupsQuestion
+from .comparison.compare import compare_arms as compare_arms
 from .comparison.compare import compare_means as compare_means
-from .comparison.many import ArmsQuestion as ArmsQuestion
-from .comparison.many import compare_arms as compare_arms
+from .comparison.question import ArmsQuestion as ArmsQuestion
 from .comparison.question import ComparisonQuestion as ComparisonQuestion
 from .comparison.question import plan_comparison as plan_comparison
 from .count import Count as Count

@@ -1,4 +1,4 @@
-"""The question of a comparison: an A/B test of a column between two arms, described from public facts alone."""
+"""Questions of comparisons: a column between two arms or more, described from public facts alone."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ from discreet.questions import form
 from discreet.questions.comparison.compare import (
     FEWEST_PARTITIONS,
     FEWEST_UNITS_A_PARTITION,
+    ArmComparisons,
     ComparisonTerms,
     MeanComparison,
+    compare_arm_totals,
     compare_totals,
     method_named,
     public_facts,
@@ -664,3 +666,53 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         if planned is None or planned.method != PartitionLikelihood.name:  # its notes are about partitions
             return unsaid
         return (*unsaid, *planned.notes)
+
+
+@dataclass(frozen=True)
+class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
+    """Several arms of a data set, and how the mean of a column differs between each of them and the control.
+
+    All arms are measured at once: a unit is in one arm, so they cost what one of them costs. Intervals and p-values are
+    corrected for the number of comparisons (Bonferroni).
+
+    Guarantee
+    ---------
+    As asked for, for the schema's units and neighbours. Proof: ``docs/proofs/mean_difference.md``.
+
+    Attributes
+    ----------
+    column, by
+        The outcome, and the column of arms: two labels or more, control first.
+    method
+        ``"direct"``, or ``"noise_aware"`` for winsorized partition means of every arm.
+    expected_rows
+        Number of units in all arms together, for plans only.
+
+    The others are those of `discreet.compare_means`.
+    """
+
+    answers: ClassVar[str] = "Which of several groups differs from the first in its average?"
+    ask: ClassVar[str] = "compare_arms"
+    meaning: ClassVar[str] = "Whether the means of the arms differ from that of the control, and by how much."
+    read_as: ClassVar[str] = "a difference"
+    _: KW_ONLY
+    method: str | Method = "direct"
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return {**columns.number(), "by": columns.with_labels(3)}
+
+    def _check_arms(self) -> None:
+        requirements.one_of("method", self.method, ("direct", "noise_aware"))
+        if self._arms < 2:
+            raise InvalidParameter("by", self.by, "must have two labels or more, control first", "Declare two labels.")
+
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> ArmComparisons:
+        arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
+        return compare_arm_totals(arms, self._terms(), allowance, passed, against_control=True)
+
+    def read(self, stored: Any) -> ArmComparisons:
+        return ArmComparisons.from_dict(stored)
+
+    def _plan_notes(self, planned: ComparisonPlan | None, unsaid: tuple[str, ...]) -> tuple[str, ...]:
+        return (f"corrected for {self.statistic.arms - 1} comparisons with the control", *unsaid)
