@@ -214,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 206,
-    "code lines": 53_182,
+    "code lines": 53_193,
     "classes": 515,
     "class names with several meanings": 0,
     "entries at the top": 16,
