@@ -230,7 +230,7 @@ MOST = {
     "regression: lines": 1_392,
     "regression: calls from room to room": 168,
     "run: files": 61,
-    "run: lines": 4_032,
+    "run: lines": 4_045,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

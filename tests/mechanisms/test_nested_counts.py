@@ -11,7 +11,7 @@ from discreet import Bounds, Categories, Neighbours, PureDP, Schema, Session, Ze
 from discreet.core.errors import DiscreetError
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices import nested_counts
-from discreet.mechanisms.choices.nested_counts import NestedCounts, _Counted, _sums, _variance, noise_beyond
+from discreet.mechanisms.choices.nested_counts import NestedCounts, _Counted, _possible, _sums, _variance, noise_beyond
 from discreet.mechanisms.geometric import GeometricLaw
 from discreet.questions import QuantileQuestion, Quantiles
 
@@ -27,19 +27,40 @@ def test_the_law_of_the_noise_is_that_of_a_sum(share, scale):
         moved = (1 - share) * (reach[:, None, None] + reach[None, :, None]) - share * reach[None, None, :]
         weights = chance[:, None, None] * chance[None, :, None] * chance[None, None, :]
         exact = float(weights[moved >= reached - 1e-9].sum())
-        assert noise_beyond(share, np.array([0.0, reached]), scale)[1] == pytest.approx(exact, abs=2e-6)
+        assert noise_beyond(share, np.array([reached]), np.array([2]), 3, scale)[0] == pytest.approx(exact, abs=2e-6)
 
 
 def test_a_coarser_lattice_has_the_same_law():
     """Noise of scale 80 on a lattice of tens, beside the same on whole numbers."""
-    masses, below = _sums(2, _variance(80.0))
-    middle = masses.shape[1] // 2
+    masses = _sums(np.array([1]), 2, _variance(80.0))[0]
+    middle = masses.size // 2
     for reached in (0.0, 50.0, 150.0, 300.0):
         # (1 − q)·a − q·b ≥ reached for one cell on each side
-        steps = np.arange(masses.shape[1]) - middle
-        places = np.clip(np.floor((0.1 * steps - reached) / 0.9) + middle, -1, masses.shape[1] - 1).astype(int)
-        exact = float(np.sum(masses[1] * np.where(places < 0, 0.0, below[1, places])))
-        assert noise_beyond(0.9, np.array([reached]), 80.0)[0] == pytest.approx(exact, rel=0.03, abs=1e-5)
+        steps = np.arange(masses.size) - middle
+        places = np.clip(np.floor((0.1 * steps - reached) / 0.9) + middle, -1, masses.size - 1).astype(int)
+        exact = float(np.sum(masses * np.where(places < 0, 0.0, np.cumsum(masses)[places])))
+        assert noise_beyond(0.9, np.array([reached]), np.array([1]), 2, 80.0)[0] == pytest.approx(
+            exact, rel=0.03, abs=1e-5
+        )
+
+
+@pytest.mark.parametrize("chance", [0.4, 0.025, 1e-4, 1e-9])
+@pytest.mark.parametrize(("share", "scale"), [(0.5, 0.1), (0.9, 1.5), (0.01, 30.0)])
+def test_what_a_bound_decides_the_law_would_decide_alike(share, scale, chance):
+    for cells in (2, 5, 60):
+        lower = np.arange(1, cells)
+        for reached in np.linspace(-3, 30, 60) * scale * max(share, 1 - share):
+            law = noise_beyond(share, np.full(lower.size, reached), lower, cells, scale) >= chance
+            assert (_possible(share, np.full(lower.size, reached), scale, chance) == law).all()
+
+
+def test_a_hundred_quantiles_fit_into_memory():
+    shares = tuple(np.arange(1, 100) / 100)
+    statistic = Quantiles(probabilities=shares, bounds=Bounds(0, 10_000, grid=0.01), interval=0.95, counts=True)
+    exact = statistic.exact(np.linspace(0, 10_000, 100_000), neighbours=ADD)
+    found = statistic.mechanism(ONE, exact.sensitivity).draw(exact.value, rng=1).reshape(99, 3)
+    assert np.mean((found[:, 0] <= 100 * np.arange(1, 100)) & (found[:, 2] >= 100 * np.arange(1, 100))) > 0.9
+    assert np.mean(found[:, 2] - found[:, 0]) < 100
 
 
 class Scripted:

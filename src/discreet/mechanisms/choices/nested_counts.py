@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -50,37 +50,47 @@ def _variance(scale: float) -> float:
     return 0.5 / math.sinh(min(0.5 / scale, 300.0)) ** 2
 
 
-@lru_cache(maxsize=64)
-def _sums(terms: int, variance: float) -> tuple[Array, Array]:
-    """P(S = s) and P(S ≤ s) of the sum of 0, 1 … two-sided geometric noises of a variance, for s from −N/2 on."""
+def _sums(terms: quantile.Integers, most: int, variance: float) -> Array:
+    """P(S = s) of sums of so many two-sided geometric noises of a variance, at most ``most``, for s from −N/2 on."""
     shrink = math.exp(-2 * math.asinh(math.sqrt(0.5 / variance)))
-    reach = math.sqrt(variance) * (10 * math.sqrt(terms) + 28)
+    reach = math.sqrt(variance) * (10 * math.sqrt(most) + 28)
     size = 2 ** math.ceil(math.log2(2 * reach + 64))
     turned = 1 - 2 * shrink * np.cos(2 * np.pi * np.arange(size // 2 + 1) / size) + shrink**2
-    chances = np.fft.irfft(((1 - shrink) ** 2 / turned) ** np.arange(terms + 1)[:, None], size, axis=1)
-    masses = np.maximum(np.fft.fftshift(chances, axes=1), 0.0)
-    return masses, np.cumsum(masses, axis=1)
+    chances = np.fft.irfft(((1 - shrink) ** 2 / turned) ** terms[:, None], size, axis=1)
+    return np.maximum(np.fft.fftshift(chances, axes=1), 0.0)
 
 
-def noise_beyond(share: float, reached: Array, scale: float) -> Array:
-    """P((1 − q)·(noise of j cells) − q·(noise of the others) ≥ reached), for j = 1 … m − 1.
+def noise_beyond(share: float, reached: Array, lower: quantile.Integers, cells: int, scale: float) -> Array:
+    """P((1 − q)·(noise of j cells) − q·(noise of the others) ≥ reached), for the numbers j in ``lower``.
 
     Examples
     --------
-    >>> noise_beyond(0.5, np.array([0.0, 4.0, 9.0]), 2.0).round(3).tolist()
+    >>> noise_beyond(0.5, np.array([0.0, 4.0, 9.0]), np.array([1, 2, 3]), 4, 2.0).round(3).tolist()
     [0.54, 0.084, 0.003]
     """
-    cells, step = reached.size + 1, max(scale / _LATTICE, 1.0)
-    masses, below = _sums(cells, max(_variance(scale), 1e-300) / step**2)
-    middle, lower = masses.shape[1] // 2, np.arange(1, cells)
+    step = max(scale / _LATTICE, 1.0)
     # Given the side with the smaller weight the other has to make up for it; either sum is symmetric.
     light, heavy = (lower, cells - lower) if share >= 0.5 else (cells - lower, lower)
-    weights = sorted((share, 1 - share))
+    variance = max(_variance(scale), 1e-300) / step**2
+    masses, below = _sums(light, cells, variance), np.cumsum(_sums(heavy, cells, variance), axis=1)
+    middle, weights = masses.shape[1] // 2, sorted((share, 1 - share))
     steps = np.arange(masses.shape[1]) - middle
     most = np.floor((weights[0] * steps - reached[:, None] / step) / weights[1] + 1e-9)
     places = np.clip(most + middle, -1, masses.shape[1] - 1).astype(np.int64)
-    chances = np.where(places < 0, 0.0, np.take_along_axis(below[heavy], np.maximum(places, 0), axis=1))
-    return np.asarray(np.sum(masses[light] * chances, axis=1))
+    chances = np.where(places < 0, 0.0, np.take_along_axis(below, np.maximum(places, 0), axis=1))
+    return np.asarray(np.sum(masses * chances, axis=1))
+
+
+def _possible(share: float, reached: Array, scale: float, chance: float) -> NDArray[np.bool_]:
+    """For j = 1 … m − 1: whether noise reaches so far with at least a chance, which is at most a half."""
+    lower, cells = np.arange(1, reached.size + 1), reached.size + 1
+    squares = 2 * scale**2 * ((1 - share) ** 2 * lower + share**2 * (cells - lower))
+    # Noise is symmetric, and beyond Bernstein's bound it is too unlikely: its law decides in between.
+    bound = np.maximum(reached, 0.0) ** 2 / (2 * (squares + max(share, 1 - share) * scale * np.maximum(reached, 0.0)))
+    found = bound <= -math.log(chance)
+    open_ = np.flatnonzero(found & (reached > 0))
+    found[open_] = noise_beyond(share, reached[open_], lower[open_], cells, scale) >= chance
+    return found
 
 
 # ---- A round: noisy counts of cells, what they leave of a quantile, and the cells of the next round
@@ -119,7 +129,7 @@ class _Counted:
             reach = _ROUGH * np.sqrt(_variance(self.scale) * terms)
             above, below = apart <= reach, apart >= -reach
         else:
-            above, below = (noise_beyond(share, side, self.scale) >= miss / 2 for side in (apart, -apart))
+            above, below = (_possible(share, side, self.scale, miss / 2) for side in (apart, -apart))
         seems = int(np.argmax(np.append(apart, math.inf) >= 0))
         kept = np.append(np.flatnonzero(np.append(True, above) & np.append(below, True)), seems)
         return int(kept.min()), int(kept.max()), seems
