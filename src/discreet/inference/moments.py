@@ -96,8 +96,7 @@ def within(
 
 def hull(accepts: Callable[[Any], Booleans], centre: Array, ends: tuple[float, float], level: float) -> Interval:
     """The smallest interval that covers all accepted points: from the farthest of a grid, then by bisection."""
-    low, high = reached(accepts, centre, ends)
-    return Interval(low, high, level)
+    return Interval(*reached(accepts, centre, ends), level)
 
 
 def reached(accepts: Callable[[Any], Booleans], centre: Array, ends: tuple[float, float]) -> tuple[Array, Array]:

@@ -26,18 +26,8 @@ from discreet.inference.noise import combined_error, largest_variance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions import form
+from discreet.questions import form, moments
 from discreet.questions.bounded import checked_entry, correlation_between
-from discreet.questions.moments import (
-    BernsteinMoments,
-    CovariancesRelease,
-    Moves,
-    covariance_facts,
-    exact_totals,
-    least_noise,
-    moments_forecast,
-    moments_measurement,
-)
 from discreet.questions.question import (
     DeclaredColumns,
     Expected,
@@ -134,7 +124,7 @@ class MeansAndCovariances(Statistic):
         most = rows * neighbours.sides
         return Sensitivity(linf=float(most), dimension=self.coordinates)
 
-    def moves(self) -> Moves:
+    def moves(self) -> moments.Moves:
         """The moves of n times an entry of the matrix by one unit of noise in its totals: as expected, and the worst.
 
         n·var moves by h²(½t − 2m·z + (½ − q + 2m²)z_n), with t the total of 2z² − 1: the most at m = ±1, q = 1. For
@@ -163,7 +153,7 @@ class MeansAndCovariances(Statistic):
 
     def exact(self, data: Any, *, neighbours: Neighbours, unit: Unit = ROW) -> Exact:
         """The totals of an n × d table, still private."""
-        return exact_totals(self, data, neighbours, unit)
+        return moments.exact_totals(self, data, neighbours, unit)
 
 
 @dataclass(frozen=True)
@@ -274,7 +264,7 @@ class ProductsRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show."""
-        return covariance_facts(self)
+        return moments.covariance_facts(self)
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The entries of the covariance matrix, with their noise intervals."""
@@ -303,16 +293,16 @@ def _fourth(variance: float, width: float, score: float, rows: float) -> float:
 # ---- Covariances in parts, as a plan expects them
 
 
-def _factors(moments: BernsteinMoments) -> list[Array]:
+def _factors(of: moments.BernsteinMoments) -> list[Array]:
     """The weights of every column as floats."""
-    return [np.array([float(weight) for weight in axis]) for axis in moments.axis_weights]
+    return [np.array([float(weight) for weight in axis]) for axis in of.axis_weights]
 
 
-def covariance_noise(moments: BernsteinMoments) -> float:
+def covariance_noise(of: moments.BernsteinMoments) -> float:
     """Noise variance of Σ(u − ½)(v − ½) over that of a total, for the columns with the finest parts."""
-    every = _factors(moments)
+    every = _factors(of)
     others = [float((factors**-2.0).sum()) for factors in every]
-    axes = zip(moments.degrees, every, strict=True)
+    axes = zip(of.degrees, every, strict=True)
     own = [float(((moment_weights(degree, 1, 0.5) / factors) ** 2).sum()) for degree, factors in axes]
     ratios = sorted((one / other for one, other in zip(own, others, strict=True)), reverse=True)
     return math.prod(others) * math.prod(ratios[:2])
@@ -323,15 +313,15 @@ def _moves(every: list[Array], own: Mapping[int, Any]) -> Array:
     return np.ravel(reduce(np.multiply.outer, [np.asarray(own.get(axis, 1 / one)) for axis, one in enumerate(every)]))
 
 
-def covariance_moves(moments: BernsteinMoments, *, public_size: bool) -> Moves:
+def covariance_moves(of: moments.BernsteinMoments, *, public_size: bool) -> moments.Moves:
     """The moves of n times an entry by noise in each total.
 
     First as expected of independent columns that are spread evenly over their bounds, for the entry that it moves most;
     then of a variance whose mean is at an end.
     """
-    every, widths = _factors(moments), moments.widths
+    every, widths = _factors(of), of.widths
     # The mean of (u − ½)(v − ½) over the parts is 0, so a public number of rows changes nothing there.
-    along = [moment_weights(degree, 1, 0.5) / factors for degree, factors in zip(moments.degrees, every, strict=True)]
+    along = [moment_weights(degree, 1, 0.5) / factors for degree, factors in zip(of.degrees, every, strict=True)]
     found = []
     for j, k in combinations_with_replacement(range(len(every)), 2):
         if j == k:
@@ -353,7 +343,7 @@ _WORTH_MOMENTS = 0.8
 make narrower intervals for the population."""
 
 
-CovarianceReading = CovariancesRelease | ProductsRelease
+CovarianceReading = moments.CovariancesRelease | ProductsRelease
 """The measurements that covariances are read from: totals in parts, or of many columns totals of products."""
 
 
@@ -401,8 +391,8 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
             return other
         # Fourth moments of one or two columns; of more, whose parts multiply, the second ones.
         degrees = (4 if len(names) <= 2 else 2,) * len(names)
-        in_parts = least_noise(
-            self, BernsteinMoments(bounds=ends, degrees=degrees, of="covariances"), columns, read="an entry",
+        in_parts = moments.least_noise(
+            self, moments.BernsteinMoments(bounds=ends, degrees=degrees, of="covariances"), columns, read="an entry",
             expected=Expected(rows=self.expected_rows), moves=partial(covariance_moves, public_size=size is not None),
             like=_UNRELATED,
         )  # fmt: skip
@@ -412,16 +402,17 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
         """True where a covariance, for means in the middle, has much less noise from totals of products."""
         own, other = (largest_variance(one.mechanism) for one in (totals, in_parts))
         # Totals of products are of z = 2u − 1, so four times as large.
-        return own / 16 < _WORTH_MOMENTS**2 * other * covariance_noise(cast(BernsteinMoments, in_parts.statistic))
+        parts = cast(moments.BernsteinMoments, in_parts.statistic)
+        return own / 16 < _WORTH_MOMENTS**2 * other * covariance_noise(parts)
 
     def _totals(self, columns: Mapping[str, Bounds], statistic: MeansAndCovariances) -> Measurement:
         """Noisy sums of columns and of their products, with a noisy or a public number of rows."""
         rows = self.schema.contribution(self.contribution).most_rows(1)
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours, rows=rows)
         expected = Expected(rows=self.expected_rows)
-        return moments_measurement(
+        return moments.moments_measurement(
             self, statistic, columns, noise=(sensitivity, _noise(self.guarantee, sensitivity)), read="an entry",
-            forecast=partial(moments_forecast, self, (), expected, statistic.moves, _UNRELATED),
+            forecast=partial(moments.moments_forecast, self, (), expected, statistic.moves, _UNRELATED),
         )  # fmt: skip
 
 

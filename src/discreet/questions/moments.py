@@ -252,6 +252,11 @@ class BernsteinMoments(Statistic):
         return tuple(math.prod(weights, start=Fraction(1)) for weights in product(*self.axis_weights))
 
     @property
+    def factors(self) -> Array:
+        """The same as floats."""
+        return np.array([float(weight) for weight in self.multiplied])
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Parts of every column."""
         return tuple(degree + 1 for degree in self.degrees)
@@ -388,18 +393,11 @@ class MomentsRelease(Release):
     @cached_property
     def moments(self) -> PartMoments:
         """The totals as moments between the bounds, with the distribution of their noise."""
-        law = self.mechanism.law(0.0)
-        return PartMoments(
-            totals=self.divided(self.value),
-            noise=float(np.max(law.variance)) * self.divided(1.0) ** 2,
-            kurtosis=excess_kurtosis(law),
-            size=self.public.get("n"),
-            rows_per_unit=rows_per_unit(self.sensitivity, self._of.multiplied),
-        )
+        return PartMoments(**marginal_totals(self, 0))
 
     def divided(self, totals: Any) -> Array:
         """Totals without the weights, the parts along the last axis."""
-        return np.asarray(np.divide(totals, [float(weight) for weight in self._of.multiplied]), dtype=float)
+        return np.asarray(np.divide(totals, self._of.factors), dtype=float)
 
     def count_error(self, level: float) -> float:
         """The noise in the number of rows stays below this with probability ``level``; 0 where the number is public."""
@@ -423,12 +421,7 @@ class MomentsRelease(Release):
             return np.array([np.ones_like(theta), -theta])
         # A public n is exact: its noise was taken out of the totals, of parts alike on both sides of the middle.
         moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
-        return np.array(
-            [
-                (place - moved) / float(weight)
-                for place, weight in zip(self._of.positions, self._of.multiplied, strict=True)
-            ]
-        )
+        return np.asarray((np.subtract.outer(self._of.positions, moved).T / self._of.factors).T)
 
     @property
     def count(self) -> float:
@@ -451,7 +444,7 @@ class MomentsRelease(Release):
     @property
     def _of_all_rows(self) -> PartMoments:
         """The moments for intervals about the data: a Poisson sample of a share p leaves 1 − p of sampling variance."""
-        return replace(self.moments, rows_per_unit=0.0 if self.sampled is None else 1 - self.sampled)
+        return PartMoments(**marginal_totals(self, 0, sampled=False))
 
     @property
     def variance(self) -> float:
@@ -578,14 +571,9 @@ class MomentsRelease(Release):
         asked = Reading("", self.estimate, noise, population, measure=self.measure, standard_error=self.standard_error)
         if self._of.degrees[0] < 2 or self.measure == "standard deviation":
             return [asked]
-        spread = Reading(
-            "",
-            self.standard_deviation,
-            self.standard_deviation_interval(),
-            None if self.sampled is None else self.population_standard_deviation_interval(),
-            measure="standard deviation",
-        )
-        return [asked, spread]
+        noise = self.standard_deviation_interval()
+        population = None if self.sampled is None else self.population_standard_deviation_interval()
+        return [asked, Reading("", self.standard_deviation, noise, population, measure="standard deviation")]
 
 
 @dataclass(frozen=True)
@@ -596,29 +584,15 @@ class CovariancesRelease(Release):
     def _of(self) -> BernsteinMoments:
         return cast(BernsteinMoments, self.statistic)
 
-    def _marginal(self, *columns: int, sampled: bool = True) -> dict[str, Any]:
-        """Totals of some of the columns, with the distribution of their noise."""
-        law, multiplied = self.mechanism.law(0.0), self._of.multiplied
-        factors = np.array([float(weight) for weight in multiplied])
-        totals, added = marginal(np.asarray(self.value, dtype=float) / factors, self._of.shape, columns)
-        own = rows_per_unit(self.sensitivity, multiplied)
-        return {
-            "totals": totals,
-            "noise": marginal(float(np.max(law.variance)) / factors**2, self._of.shape, columns)[0],
-            "kurtosis": excess_kurtosis(law) / added,
-            "size": self.public.get("n"),
-            "rows_per_unit": own if sampled else 1 - (self.sampled or 1.0),
-        }
-
     def column(self, j: int, *, sampled: bool = True) -> PartMoments:
         """Moments of one column between its bounds; without sampling, of the data alone."""
-        return PartMoments(**self._marginal(j, sampled=sampled))
+        return PartMoments(**marginal_totals(self, j, sampled=sampled))
 
     def pair(self, j: int, k: int, *, sampled: bool = True) -> PairMoments:
         """Joint moments of two columns between their bounds, the first of which comes first in the release."""
         first, second = sorted((j, k))
         shape = (self._of.shape[first], self._of.shape[second])
-        return PairMoments(**self._marginal(first, second, sampled=sampled), shape=shape)
+        return PairMoments(**marginal_totals(self, first, second, sampled=sampled), shape=shape)
 
     @property
     def count(self) -> float:
@@ -731,6 +705,20 @@ class CovariancesRelease(Release):
         )
         labels = pair_labels(columns, j, k)
         return Reading(pair_name(columns, j, k), value, noise, population, labels=labels, measure="covariance")
+
+
+def marginal_totals(released: Release, *columns: int, sampled: bool = True) -> dict[str, Any]:
+    """Totals of some of the columns, with the distribution of their noise; without sampling, of the data alone."""
+    law, of = released.mechanism.law(0.0), cast(BernsteinMoments, released.statistic)
+    totals, added = marginal(np.asarray(released.value, dtype=float) / of.factors, of.shape, columns)
+    own = rows_per_unit(released.sensitivity, of.multiplied)
+    return {
+        "totals": totals,
+        "noise": marginal(float(np.max(law.variance)) / of.factors**2, of.shape, columns)[0],
+        "kurtosis": excess_kurtosis(law) / added,
+        "size": released.public.get("n"),
+        "rows_per_unit": own if sampled else 1 - (released.sampled or 1.0),
+    }
 
 
 def covariance_facts(released: Any) -> Facts:

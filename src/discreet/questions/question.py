@@ -553,11 +553,7 @@ class MeasuredQuestion(Question[A]):
     def exact(self, rows: Snapshot) -> Exact:
         """The true, still private value, with its sensitivity."""
         found = self.measurement
-        told = {
-            "counted": self.counted_words(),
-            "all_rows": getattr(self, "all_rows", False) or None,
-            "per_unit": True if self.schema.made_from is not None else None,
-        }
+        told = {"counted": self.counted_words(), "per_unit": True if self.schema.made_from is not None else None}
         public = {**found.public, **{name: words for name, words in told.items() if words is not None}}
         return Exact(found.exact(rows), found.sensitivity, self._protection, found.statistic, public)
 

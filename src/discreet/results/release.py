@@ -459,13 +459,7 @@ def _released(
     if exact.statistic is not None:
         value = exact.statistic.shown_value(value)
     return _kind(exact.statistic)(
-        value=value,
-        mechanism=mechanism,
-        sensitivity=exact.sensitivity,
-        guarantee=guarantee,
-        protection=exact.protection,
-        statistic=exact.statistic,
-        public=exact.public,
-        measurement=None if value is measurement else measurement,
-        **vars(passed),
-    )
+        value=value, mechanism=mechanism, sensitivity=exact.sensitivity, guarantee=guarantee,
+        protection=exact.protection, statistic=exact.statistic, public=exact.public,
+        measurement=None if value is measurement else measurement, **vars(passed),
+    )  # fmt: skip
