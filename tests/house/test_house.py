@@ -213,9 +213,9 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 206,
-    "code lines": 53_193,
-    "classes": 515,
+    "files": 205,
+    "code lines": 53_057,
+    "classes": 513,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_897,
@@ -230,7 +230,7 @@ MOST = {
     "regression: lines": 1_383,
     "regression: calls from room to room": 168,
     "run: files": 61,
-    "run: lines": 4_045,
+    "run: lines": 4_038,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
