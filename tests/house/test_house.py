@@ -214,8 +214,8 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_057,
-    "classes": 513,
+    "code lines": 53_056,
+    "classes": 512,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_897,
