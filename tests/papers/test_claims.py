@@ -9,7 +9,7 @@ from discreet.cli.main import main
 from discreet.core.errors import InvalidParameter
 from discreet.papers import load, load_all, run_one
 from discreet.papers.gallery import decided_in, shipped
-from discreet.papers.study import FAILS, HOLDS, OPEN, VERDICTS, MeasuredRange, PaperClaim, compared, votes
+from discreet.papers.study import DEPENDS, FAILS, HOLDS, OPEN, VERDICTS, MeasuredRange, PaperClaim, compared, votes
 
 STORED = Path(__file__).parents[2] / "docs" / "studies"
 DECIDED = ("holohan2018", "lee2022", "liu2019", "liu2023", "miranda2026")
@@ -130,3 +130,16 @@ def test_one_figure_computes_only_its_cells(tmp_path: Path) -> None:
     assert steps[-1].left == 0
     with pytest.raises(InvalidParameter, match="part"):
         run_one(load("liu2023"), "figure-99", tmp_path, quick=True)
+
+
+def test_a_verdict_that_turns_with_a_choice_of_ours_says_so():
+    """What a paper leaves open is named, and no such claim is counted as one that does not hold."""
+    settings = {"paper": "p", "place": "1", "claim": "c", "statistic": "s", "measure": lambda: 0.2, "low": 0.9}
+    assert PaperClaim(**settings).decide([]).verdict == FAILS
+    decided = PaperClaim(**settings, depends="No bounds are stated").decide([])
+    assert decided.verdict == DEPENDS
+    assert decided.figures().endswith("at least 0.9. No bounds are stated")
+    open_ones = [one for one in shipped().claims if one["verdict"] == DEPENDS]
+    assert len(open_ones) >= 10
+    assert all(one["depends"] for one in open_ones)
+    assert not any(one["depends"] for one in shipped().claims if one["verdict"] != DEPENDS)

@@ -35,7 +35,8 @@ from discreet.results.display import Facts, Result
 
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot tell at this precision"
-VERDICTS = (HOLDS, FAILS, OPEN)
+DEPENDS = "depends on what the paper leaves open"
+VERDICTS = (HOLDS, FAILS, DEPENDS, OPEN)
 _SURE = 3.0
 """Standard errors of the simulation on either side: a verdict is wrong by chance about once in 700 times."""
 _ROUNDING = 1e-12
@@ -121,6 +122,8 @@ class PaperClaim:
         The claim is true where the statistic lies in this range: the tolerance.
     part
         The part of the study whose rows decide; None where the claim is computed directly.
+    depends
+        What the paper leaves open and was chosen here, and how the verdict turns with it; empty where it does not.
     """
 
     paper: str
@@ -131,6 +134,7 @@ class PaperClaim:
     low: float = -math.inf
     high: float = math.inf
     part: str | None = field(default=None, kw_only=True)
+    depends: str = field(default="", kw_only=True)
 
     def decide(self, rows: Rows) -> Decision:
         """The verdict from the rows of a full run."""
@@ -159,6 +163,8 @@ class Decision:
     def verdict(self) -> str:
         """One of `VERDICTS`: sure where the whole range of the statistic lies inside, or outside, the claim's."""
         found, room = self.measured, _ROUNDING * abs(self.measured.value)
+        if self.claim.depends:
+            return DEPENDS
         if self.claim.low - room <= found.low and found.high <= self.claim.high + room:
             return HOLDS
         if found.high < self.claim.low or found.low > self.claim.high:
@@ -167,7 +173,8 @@ class Decision:
 
     def figures(self) -> str:
         """The statistic, what was found and what the claim needs."""
-        return f"{self.claim.statistic}: {self.measured}; the claim needs {self.claim.needs()}"
+        depends = f". {self.claim.depends}" if self.claim.depends else ""
+        return f"{self.claim.statistic}: {self.measured}; the claim needs {self.claim.needs()}{depends}"
 
     def to_dict(self) -> dict[str, Any]:
         """The decision as JSON-ready data."""
@@ -181,6 +188,7 @@ class Decision:
             "range": [self.measured.low, self.measured.high],
             "needs": self.claim.needs(),
             "part": self.claim.part,
+            "depends": self.claim.depends or None,
         }
 
 
