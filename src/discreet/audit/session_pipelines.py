@@ -490,7 +490,7 @@ def _pipelines_of(
         questions = {**every_question(unlisted, guarantees), **questions}
     for ask, question in questions.items():
         own = world if question.schema.unit.column is not None else _of_rows(world)
-        for setting, one in [("", question), *(_switched(question) if more else ())]:
+        for setting, one in [("", question), *(switched(question) if more else ())]:
             # Features make one row per person; a profile is of the columns that the source itself has.
             made = schema.made_from is None or (one.schema == schema and not isinstance(one, ProfileQuestion))
             if made and _public_alike(one, world):
@@ -501,7 +501,7 @@ def _pipelines_of(
                 yield Pipeline(name, run, own, one.guarantee, covers, tight=False, repeats=True, quick=quick)
 
 
-def _switched(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
+def switched(question: Question[Any]) -> Iterator[tuple[str, Question[Any]]]:
     """The question with one setting more: those that are off are on, and limits or methods are others."""
     names, seen = {*question.schema.columns}, set[str]()
     for name, other in variants(question):

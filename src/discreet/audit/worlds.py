@@ -37,12 +37,16 @@ from discreet.audit.pipeline import (
     shown,
 )
 from discreet.audit.report import Audit, Refusal
+from discreet.audit.session_pipelines import every_question, switched
 from discreet.audit.statistical import audit_draws
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours
 from discreet.core.schema import Bounds, Categories, Contribution, Feature, PrivacyUnit, Schema
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.tables.margins import MarginsNoise
+from discreet.questions import Question, asked
+from discreet.questions.question import MeasuredQuestion
 from discreet.results.ledger import Ledger
 from discreet.session import Session
 
@@ -57,7 +61,7 @@ _FACTORS: dict[str, tuple[Any, ...]] = {
     Contribution(groups=2, rows=1), Contribution(total=2)), "neighbours": (Neighbours.ADD_REMOVE,
     Neighbours.REPLACE_ONE), "source": ("csv", "pandas", "arrow", "parquet", "duckdb", "polars"), "asks": (0, 1),
     "guarantee": (PureDP(1.0), GaussianDP(1.0), PureDP(1.0), ApproxDP(1.0, 0.01), PureDP(1.0),
-    ZeroConcentratedDP(0.5)),
+    ZeroConcentratedDP(0.5)), "first": ("x", "y"), "turn": (0, 1),
 }  # fmt: skip
 
 
@@ -82,7 +86,7 @@ class GeneratedWorld:
     refused
         A table that the schema refuses; None where it refuses nothing.
     asks
-        Which questions are asked here: those whose number, divided by two, leaves this.
+        Which questions are asked here: those whose number, divided by two or four, leaves this.
     """
 
     name: str
@@ -134,15 +138,17 @@ def _world(
     source: str,
     guarantee: Guarantee,
     asks: int,
+    first: str,
+    turn: int,
 ) -> GeneratedWorld:
     replaced = neighbours is Neighbours.REPLACE_ONE
+    nulls = {"x": x[0] if numbers == "replace" else numbers, "y": y[1] if numbers == "replace" else numbers}
+    measured = {"x": Bounds(*x, grid=0.5, nulls=nulls["x"]), "y": Bounds(*y, grid=1, nulls=nulls["y"])}
     schema = Schema(
-        columns={"arm": Categories(ARMS, **_label_policies(labels)), "half": Categories(HALVES,
-        **_label_policies(labels, HALVES[0])), "x": Bounds(*x, grid=0.5,
-        nulls=x[0] if numbers == "replace" else numbers), "y": Bounds(*y, grid=1,
-        nulls=y[1] if numbers == "replace" else numbers)}, unit=PrivacyUnit() if limits is None else PrivacyUnit(ID,
-        contribution=limits), neighbours=neighbours, size=4 if replaced else None,
-        features={} if limits is None else _features(*x),
+        columns={"arm": Categories(ARMS, **_label_policies(labels)),
+        "half": Categories(HALVES, **_label_policies(labels, HALVES[0])), first: measured[first], **measured},
+        unit=PrivacyUnit() if limits is None else PrivacyUnit(ID, contribution=limits), neighbours=neighbours,
+        size=4 if replaced else None, features={} if limits is None else _features(*x),
     )  # fmt: skip
     corners = _Corners(x, y, gaps=numbers != "refuse", unknown=labels != "refuse")
     units = corners.records() if limits is None else corners.units(limits)
@@ -158,7 +164,7 @@ def _world(
         pairs=tuple(pairs),
         within=tuple(place for place, table in enumerate(tables) if all(_within(unit, limits) for unit in table)),
         refused=refused,
-        asks=asks,
+        asks=asks + 2 * turn,
     )
 
 
@@ -316,18 +322,15 @@ def _parts_of_mean(rows: Sequence[Row], schema: Schema, by: Sequence[str], numbe
     return found
 
 
-REFERENCES: dict[str, Callable[[Sequence[Row], Schema], list[Fraction]]] = {
-    "count": lambda rows, schema: _totals(rows, schema, [], None),
-    "count by arm": lambda rows, schema: _totals(rows, schema, ["arm"], None),
-    "table of arm and half": lambda rows, schema: _totals(rows, schema, ["arm", "half"], None),
-    "sum of x": lambda rows, schema: _totals(rows, schema, [], "x"),
-    "sum of y": lambda rows, schema: _totals(rows, schema, [], "y"),
-    "sum of x by arm": lambda rows, schema: _totals(rows, schema, ["arm"], "x"),
-    "sum of y by arm": lambda rows, schema: _totals(rows, schema, ["arm"], "y"),
-    "mean of x by arm": lambda rows, schema: _parts_of_mean(rows, schema, ["arm"], "x"),
-    "mean of y by half": lambda rows, schema: _parts_of_mean(rows, schema, ["half"], "y"),
-}
-"""By question: the exact value, cell after cell."""
+def _expected(world: GeneratedWorld, question: Question[Any]) -> dict[int, list[Fraction]]:
+    """The exact value of a count, sum, table or mean by position of the table, where nobody is over a limit."""
+    by, column = (getattr(question, name, None) for name in ("by", "column"))
+    cells = [*([] if by is None else [by] if isinstance(by, str) else by), *getattr(question, "columns", ())]
+    plain = question.ask in ("count", "sum", "table", "mean") and question.schema is world.schema
+    if not plain or (question.ask == "mean" and (not cells or getattr(question, "variance", False))):
+        return {}
+    value: Callable[..., list[Fraction]] = _parts_of_mean if question.ask == "mean" else _totals
+    return {place: value(world.tables[place], world.schema, cells, column) for place in world.within}
 
 
 # ---- Judging: what neighbours' answers to one question tell apart, beside what was charged and declared.
@@ -612,7 +615,6 @@ def spark_worlds() -> Iterator[GeneratedWorld]:
         )
 
 
-Ask = Callable[[Session, Guarantee, str], Any]
 _ENOUGH: dict[type[Guarantee], Guarantee] = {
     PureDP: PureDP(1000.0),
     GaussianDP: GaussianDP(100.0),
@@ -642,104 +644,63 @@ def attack_world(
     with TemporaryDirectory() as folder:
         answers = [_asked(world, questions, table, Path(folder)) for table in world.tables]
         refused = None if world.refused is None else tuple(_refusal_findings(world, Path(folder)))
-    for place, name in enumerate(questions):
+    for place, (name, question) in enumerate(questions.items()):
         own, some = [answer[name] for answer in answers], draws if (place + len(world.name)) % every == 0 else 0
-        yield judged(name, own, world.pairs, expected=_expected(world, name), draws=some, confidence=confidence)
+        yield judged(name, own, world.pairs, expected=_expected(world, question), draws=some, confidence=confidence)
     if refused is not None:
         yield _judgement("a row that the schema refuses", None, 0.0, None, None, None, refused)
-
-
-def _expected(world: GeneratedWorld, name: str) -> dict[int, list[Fraction]]:
-    """Exact values in plain Python, where nobody is over a limit."""
-    if name not in REFERENCES:
-        return {}
-    return {place: REFERENCES[name](world.tables[place], world.schema) for place in world.within}
 
 
 # ---- questions ------------------------------------------------------------------------------------------------------
 
 
-def world_questions(world: GeneratedWorld) -> dict[str, Ask]:
-    """The questions of a world, by name: every other one that can be asked, and some always."""
-    asked = {**_additive(world), **_choices(world)}
-    limits = world.schema.unit.contribution
-    if limits is not None:
-        asked |= _of_units(world)
-    if limits is None or limits.total == 1:
-        asked |= {
-            "goodness of fit": lambda s, g, r: s.goodness_of_fit("arm", [0.2, 0.3, 0.5], guarantee=g, name=r),
-            "independence": lambda s, g, r: s.independence(["arm", "half"], guarantee=g, name=r),
-        }
-    return {name: ask for place, (name, ask) in enumerate(asked.items()) if name in _ALWAYS or place % 2 == world.asks}
+def world_questions(world: GeneratedWorld) -> dict[str, Question[Any]]:
+    """The questions of a world, by name: every other one that a measurement answers, and a count.
 
-
-_ALWAYS = ("count", "tenth of x by arm")
-
-
-def _additive(world: GeneratedWorld) -> dict[str, Ask]:
-    low, high = (world.schema.bounds("x").low, world.schema.bounds("x").high)
-    edges = [low, (low + high) / 2, high]
+    They are made from the questions that the package lists, with first settings, by groups, and with each other
+    setting; about rows, and about features of units.
+    """
+    found: dict[str, Question[Any]] = {}
+    for schema in (world.schema, *([world.schema.per_unit()] if world.schema.features else [])):
+        for ask, question in every_question(schema, (world.guarantee,)).items():
+            if question.schema == schema and _is_measured(question):
+                name = ask if schema is world.schema else f"{ask} of units"
+                found |= {name: question} | {f"{name}, {setting}": one for setting, one in switched(question)}
     return {
-        "count": lambda s, g, r: s.count(guarantee=g, name=r),
-        "count by arm": lambda s, g, r: s.count(guarantee=g, by="arm", name=r),
-        "sum of x": lambda s, g, r: s.sum("x", guarantee=g, name=r),
-        "sum of y": lambda s, g, r: s.sum("y", guarantee=g, name=r),
-        "sum of x by arm": lambda s, g, r: s.sum("x", guarantee=g, by="arm", name=r),
-        "sum of y by arm": lambda s, g, r: s.sum("y", guarantee=g, by="arm", name=r),
-        "sum of x by arm and half": lambda s, g, r: s.sum("x", guarantee=g, by=["arm", "half"], name=r),
-        "mean of x": lambda s, g, r: s.mean("x", guarantee=g, name=r),
-        "mean of x with spread": lambda s, g, r: s.mean("x", guarantee=g, variance=True, name=r),
-        "mean of x by arm": lambda s, g, r: s.mean("x", guarantee=g, by="arm", name=r),
-        "mean of y by half": lambda s, g, r: s.mean("y", guarantee=g, by="half", variance=False, name=r),
-        "mean of y by arm with spread": lambda s, g, r: s.mean("y", guarantee=g, by="arm", variance=True, name=r),
-        "proportion of arm": lambda s, g, r: s.proportion("arm", "A", guarantee=g, name=r),
-        "proportion of arm by half": lambda s, g, r: s.proportion("arm", "A", guarantee=g, by="half", name=r),
-        "variance of y": lambda s, g, r: s.variance("y", guarantee=g, name=r),
-        "variance of x by arm": lambda s, g, r: s.variance("x", guarantee=g, by="arm", name=r),
-        "covariance matrix": lambda s, g, r: s.covariance_matrix(["x", "y"], guarantee=g, name=r),
-        "histogram of x": lambda s, g, r: s.histogram("x", guarantee=g, edges=edges, name=r),
-        "table of arm and half": lambda s, g, r: s.table(["arm", "half"], guarantee=g, name=r),
+        name: one for place, (name, one) in enumerate(found.items()) if name == "count" or _turn(world, place, name)
     }
 
 
-def _choices(world: GeneratedWorld) -> dict[str, Ask]:
-    asked: dict[str, Ask] = {"mode of arm": lambda s, g, r: s.mode("arm", guarantee=g, name=r)}
-    return asked | {
-        "median of x": lambda s, g, r: s.quantile("x", 0.5, guarantee=g, name=r),
-        "tenth of x by arm": lambda s, g, r: s.quantile("x", 0.1, guarantee=g, by="arm", name=r),
-        "quantiles of y, recursive": lambda s, g, r: s.quantile(
-            "y", [0.2, 0.5, 0.8], guarantee=g, recursive=True, name=r
-        ),
-    }
+def _turn(world: GeneratedWorld, place: int, name: str) -> bool:
+    """True where it is a question's turn in this world: every second one's, and every fourth with other settings."""
+    often = ("," not in name or name.endswith(", by")) and " of units" not in name
+    return place % 2 == world.asks % 2 if often else place % 4 == world.asks
 
 
-def _of_units(world: GeneratedWorld) -> dict[str, Ask]:
-    """Features of units in place of rows, and limits for one question alone."""
-    one = Contribution(total=1)
-    return {
-        "sum of units": lambda s, g, r: s.per_unit().sum("total", guarantee=g, name=r),
-        "sum of units by arm": lambda s, g, r: s.per_unit().sum("total", guarantee=g, by="arm", name=r),
-        "mean of units": lambda s, g, r: s.per_unit().mean("total", guarantee=g, name=r),
-        "tenth of units": lambda s, g, r: s.per_unit().quantile("total", 0.1, guarantee=g, name=r),
-        "tenth of units by arm": lambda s, g, r: s.per_unit().quantile("total", 0.1, guarantee=g, by="arm", name=r),
-        "table of units": lambda s, g, r: s.per_unit().table(["arm", "last"], guarantee=g, name=r),
-        "mean of means": lambda s, g, r: s.per_unit().mean("mean", guarantee=g, by="last", variance=True, name=r),
-        "count by arm, one row each": lambda s, g, r: s.count(guarantee=g, by="arm", contribution=one, name=r),
-    }
+def _is_measured(question: Question[Any]) -> bool:
+    """True where what is measured is drawn once, and no other question measures it in the same way.
+
+    Components of margins move more than their tables do, a regression draws again, and a median is a quantile.
+    """
+    measured: Any = getattr(question, "table", question)  # which a test of a table reads
+    once = isinstance(measured, MeasuredQuestion) and type(measured).draw is MeasuredQuestion.draw
+    if not once or isinstance(measured.measurement.mechanism, MarginsNoise):
+        return False
+    return not any(isinstance(question, kind) and type(question) is not kind for kind in asked().values())
 
 
 # ---- asking ---------------------------------------------------------------------------------------------------------
 
 
 def _asked(
-    world: GeneratedWorld, questions: dict[str, Ask], table: Sequence[Any], folder: Path
+    world: GeneratedWorld, questions: dict[str, Question[Any]], table: Sequence[Any], folder: Path
 ) -> dict[str, AnswerOnTable]:
     """All questions on one table, in one session, on one ledger; then some of them again."""
     script = Script()
     with scripted(script):
         session = _session(world, table, folder)
-        found = {name: _answered(session, script, world.guarantee, name, ask) for name, ask in questions.items()}
-        found["count"] = _again(session, script, world.guarantee, questions["count"], found["count"])
+        found = {name: _answered(session, script, name, question) for name, question in questions.items()}
+        found["count"] = _again(session, script, questions["count"], found["count"])
     return found
 
 
@@ -753,7 +714,12 @@ def _session(world: GeneratedWorld, table: Sequence[Any], folder: Path) -> Sessi
 _TEXTS = ("arm", "half")
 
 
-def _answered(session: Session, script: Script, guarantee: Guarantee, name: str, ask: Ask) -> AnswerOnTable:
+def _ask(session: Session, name: str, question: Question[Any]) -> Any:
+    own = question.schema.made_from is None
+    return shown((session if own else session.per_unit()).ask(question, name))
+
+
+def _answered(session: Session, script: Script, name: str, question: Question[Any]) -> AnswerOnTable:
     findings: list[str] = []
     before = session.ledger.spent()
 
@@ -763,7 +729,7 @@ def _answered(session: Session, script: Script, guarantee: Guarantee, name: str,
 
     start = script.begin(paid)
     try:
-        told = shown(ask(session, guarantee, name))
+        told = _ask(session, name, question)
     except Exception as error:
         told = str(Refusal.of(error))
         findings.append(told)
@@ -782,15 +748,15 @@ def round_rate(recorded: Mapping[str, Any]) -> float | None:
     return recorded["rate"] if recorded["name"] == m.NestedCounts.name else None
 
 
-def _again(session: Session, script: Script, guarantee: Guarantee, ask: Ask, first: AnswerOnTable) -> AnswerOnTable:
+def _again(session: Session, script: Script, question: Question[Any], first: AnswerOnTable) -> AnswerOnTable:
     """The same request again gets the stored answer; another question under its name is refused."""
     findings = list(first.findings)
     drawn, spent = len(script.draws), session.ledger.spent()
     try:
-        told = shown(ask(session, guarantee, "count"))
+        told = _ask(session, "count", question)
         if json.dumps(told, sort_keys=True) != json.dumps(json.loads(first.told)[0], sort_keys=True):
             findings.append("asking again gave another answer")
-        session.sum("x", guarantee=guarantee, name="count")
+        session.sum("x", guarantee=question.guarantee, name="count")
         findings.append("another question got the answer of a request")
     except InvalidParameter:
         pass
