@@ -9,22 +9,19 @@ from typing import Any, ClassVar
 from discreet.core import requirements
 from discreet.core.schema import Contribution
 from discreet.questions import form
-from discreet.questions.bounded import PublicSizeRelease, kept_inside, of_public_size, output_notes
+from discreet.questions.bounded import kept_inside, of_public_size, output_notes
 from discreet.questions.moments import (
     BernsteinMoments,
-    MomentsRelease,
+    MomentReading,
     check_weighted,
     least_noise,
     weighting_notes,
 )
 from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
 
-MeanReading = PublicSizeRelease | MomentsRelease
-"""The measurements that a mean is read from: one number where the number of rows is public, else totals."""
-
 
 @dataclass(frozen=True)
-class MeanQuestion(MeasuredQuestion[MeanReading]):
+class MeanQuestion(MeasuredQuestion[MomentReading]):
     """Mean of a column over rows, in all or by group.
 
     Guarantee

@@ -32,7 +32,7 @@ from discreet.inference.noise import combined_error, excess_kurtosis, largest_va
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.questions.bounded import checked_entry, root_interval
+from discreet.questions.bounded import PublicSizeRelease, checked_entry, root_interval
 from discreet.questions.question import (
     DEFAULT_ROWS,
     Expected,
@@ -503,15 +503,13 @@ class MomentsRelease(Release):
     def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the data: privacy noise, and the choice of rows where a Poisson sample was taken."""
         if self._spread:
-            found = self.variance_interval(level)
-            return found if self.measure == "variance" else root_interval(found)
+            return self._as_asked(self.variance_interval(level))
         return self._mean_noise_interval(level)
 
     def _mean_noise_interval(self, level: float = 0.95) -> Interval:
         if not self._in_parts or self.sampled in (None, 1.0):  # exact: see `ratio_interval`
             return ratio_interval(self._totals(), self.mechanism, *self.place(), level, self.noise_weights)
-        low, high = self._of_all_rows.mean_interval(level)
-        return Interval(self._value(low), self._value(high), level)
+        return self._placed(self._of_all_rows.mean_interval(level))
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population: noise and sampling together, for any population on the bounds.
@@ -520,13 +518,11 @@ class MomentsRelease(Release):
         with ``variance=True`` for a narrower one.
         """
         if self._spread:
-            found = self.population_variance_interval(level)
-            return found if self.measure == "variance" else root_interval(found)
+            return self._as_asked(self.population_variance_interval(level))
         if not self._in_parts:
             return self._worst_interval(level)
         self.require_sample()
-        low, high = self.moments.mean_interval(level)
-        return Interval(self._value(low), self._value(high), level)
+        return self._placed(self.moments.mean_interval(level))
 
     def _worst_interval(self, level: float) -> Interval:
         """Interval for the population's mean, for any population on the bounds.
@@ -540,9 +536,14 @@ class MomentsRelease(Release):
         reach = float(scipy.special.ndtri((1 + share) / 2)) * (high - low) / 2 / math.sqrt(fewest)
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), level)
 
-    def _value(self, share: Any) -> float:
+    def _as_asked(self, variance: Interval) -> Interval:
+        return variance if self.measure == "variance" else root_interval(variance)
+
+    def _placed(self, shares: Interval) -> Interval:
+        """An interval of shares of the bounds, in the unit of the column."""
         low, high = self._of.ends
-        return min(max(low + (high - low) * float(share), low), high)
+        first, last = (min(max(low + (high - low) * float(share), low), high) for share in shares)
+        return Interval(first, last, shares.level)
 
     def _scaled(self, interval: Interval) -> Interval:
         width = 2 * float(self._of.half)
@@ -574,6 +575,10 @@ class MomentsRelease(Release):
         noise = self.standard_deviation_interval()
         population = None if self.sampled is None else self.population_standard_deviation_interval()
         return [asked, Reading("", self.standard_deviation, noise, population, measure="standard deviation")]
+
+
+MomentReading = PublicSizeRelease | MomentsRelease
+"""The measurements that a moment is read from: one number where the number of rows is public, else totals."""
 
 
 @dataclass(frozen=True)

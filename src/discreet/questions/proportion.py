@@ -26,7 +26,7 @@ from discreet.mechanisms.whole_share import share_noise
 from discreet.questions import form
 from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, kept_inside, output_notes
 from discreet.questions.count import flags, labelled
-from discreet.questions.moments import BernsteinMoments, MomentsRelease, check_weighted, weighting_notes
+from discreet.questions.moments import BernsteinMoments, MomentReading, check_weighted, weighting_notes
 from discreet.questions.question import (
     DeclaredColumns,
     Expected,
@@ -89,12 +89,10 @@ class Proportion(PublicSizeStatistic):
 
 _COUNTS = BernsteinMoments(bounds=((0.0, 1.0),), degrees=(1,), of="proportion")
 """Counts of no and yes: the mean of zeros and ones."""
-ProportionReading = PublicSizeRelease | MomentsRelease
-"""The measurements behind a proportion: one number where the number of rows is public, else counts of no and yes."""
 
 
 @dataclass(frozen=True)
-class ProportionQuestion(MeasuredQuestion[ProportionReading]):
+class ProportionQuestion(MeasuredQuestion[MomentReading]):
     """Proportion of rows with a label, in all or by group.
 
     The value per group is (noes, yeses): a row moves one of them by one, as `BernsteinMoments` of 0 and 1. A unit's

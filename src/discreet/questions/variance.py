@@ -11,21 +11,18 @@ from discreet.core.numbers import decimal
 from discreet.core.schema import Bounds, Contribution
 from discreet.inference.moments import variance_moves
 from discreet.questions import form
-from discreet.questions.bounded import PublicSizeRelease, kept_inside, of_public_size, output_notes
+from discreet.questions.bounded import kept_inside, of_public_size, output_notes
 from discreet.questions.moments import (
     BernsteinMoments,
-    MomentsRelease,
+    MomentReading,
     Of,
     least_noise,
 )
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
 
-VarianceReading = PublicSizeRelease | MomentsRelease
-"""The measurements that a variance is read from: totals, or with ``output`` one number of a public number of rows."""
-
 
 @dataclass(frozen=True)
-class VarianceQuestion(MeasuredQuestion[VarianceReading]):
+class VarianceQuestion(MeasuredQuestion[MomentReading]):
     """Variance of a column, in all or by group; it comes with the mean.
 
     Guarantee
