@@ -206,6 +206,14 @@ def test_the_mean_of_nothing_is_as_near_to_the_middle_as_its_interval_allows():
     assert 0 < others < 30
 
 
+@pytest.mark.parametrize("of", ["variance", "standard deviation"])
+def test_the_mean_beside_a_spread_of_nothing_lies_within_its_bounds(of):
+    statistic = BernsteinMoments(bounds=((10_000, 10_010),), degrees=(4,), of=of)
+    noisy = release(statistic.exact([10_005.0], neighbours=ADD), Laplace(3.0), rng=5)
+    assert noisy.count < 1
+    assert 10_000 <= noisy.mean <= 10_010
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bounds", [(1, 0), (0, math.inf), (0, 0), "ab"])
 def test_bad_bounds(kind, bounds):

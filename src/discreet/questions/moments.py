@@ -437,7 +437,7 @@ class MomentsRelease(Release):
         (low, high), centre, reach = self.place()
         top, bottom = self._totals()
         if bottom < 1:
-            held = self.noise_interval()
+            held = self._mean_noise_interval()
             return min(max((low + high) / 2, float(held.low)), float(held.high))
         return min(max(centre + reach * top / bottom, low), high)
 
