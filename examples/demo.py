@@ -103,7 +103,6 @@ ask = "mean"
 column = "spend"
 by = ["arm"]
 per_unit = true
-variance = true
 expected_rows = 33000
 weight = 4
 

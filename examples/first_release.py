@@ -16,8 +16,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:  # a real ledger belongs beside its data, for good
         ledger = Path(directory) / "survey.ledger"
         survey = Session(SURVEY, schema, ledger=ledger, budget=PureDP(1.0))
-        print(survey.plan.mean("age", epsilon=0.5, variance=True, expected_rows=4000))
-        print(survey.mean("age", epsilon=0.5, variance=True))
+        print(survey.plan.mean("age", epsilon=0.5, expected_rows=4000))
+        print(survey.mean("age", epsilon=0.5))
         print(survey.ledger.statement())
 
 

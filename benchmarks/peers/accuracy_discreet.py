@@ -120,7 +120,7 @@ found = {
     "count": told("session.count(by=…)", lambda session: float(session.count(guarantee=one, by="old").value[1])),
     "sharp count": sharp(4),
     "sum": told("session.sum", lambda session: float(session.sum("age", guarantee=one).value)),
-    "mean": told("session.mean", lambda session: session.mean("age", guarantee=one).mean),
+    "mean": told("session.mean", lambda session: session.mean("age", guarantee=one, variance=False).mean),
     "variance": told("session.variance", lambda session: session.variance("age", guarantee=one).variance),
     "median": told(
         "session.quantile", lambda session: float(session.quantile("income", 0.5, guarantee=one, interval=None).value)
@@ -168,7 +168,9 @@ found = {
     ),
     "table": told("session.table", lambda session: flat(session.table(["row", "column"], guarantee=one)), repeats // 5),
     "answers": answers(repeats // 5),
-    "public mean": told("session.mean", lambda session: float(session.mean("age", guarantee=one).value), **known),
+    "public mean": told(
+        "session.mean", lambda session: float(session.mean("age", guarantee=one, variance=False).value), **known
+    ),
     "public variance": told(
         "session.variance", lambda session: session.variance("age", guarantee=one).variance, **known
     ),

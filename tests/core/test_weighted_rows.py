@@ -236,7 +236,7 @@ def parts_of(question, **data):
 def test_the_mean_of_all_rows_where_a_unit_counts_as_much_as_its_limit():
     """Person 1 has the mean 7.5 and counts twice, person 2 once: (2·7.5 + 2)/3."""
     one = PureDP(1.0)
-    assert parts_of(MeanQuestion(PEOPLE, "x", guarantee=one, all_rows=True)) == (Fraction(17, 30), 3)
+    assert parts_of(MeanQuestion(PEOPLE, "x", guarantee=one, variance=False, all_rows=True)) == (Fraction(17, 30), 3)
     assert parts_of(ProportionQuestion(PEOPLE, "g", "b", guarantee=one, all_rows=True)) == (Fraction(2, 3), 3)
     asked = session()
     mean = asked.mean("x", epsilon=100.0, all_rows=True)
@@ -255,7 +255,7 @@ def test_the_mean_of_all_rows_where_a_unit_counts_as_much_as_its_limit():
 def test_missing_values_follow_their_policy_before_rows_are_weighed(nulls, expected):
     """Person 1 has 10, 10, 10 and a gap, person 2 a gap: a dropped row weighs nothing, a replaced one like any."""
     schema = replace(PEOPLE, columns={"x": Bounds(0, 10, grid=0.5, nulls=nulls), "g": Categories(["a", "b"])})
-    question = MeanQuestion(schema, "x", epsilon=1.0, all_rows=True)
+    question = MeanQuestion(schema, "x", epsilon=1.0, variance=False, all_rows=True)
     assert parts_of(question, x=[10.0, 10.0, 10.0, None, None]) == expected
 
 
@@ -293,12 +293,15 @@ def test_weights_are_refused_where_they_mean_nothing():
 
 
 def test_plans_offer_weights_with_what_they_gain():
-    (offer,) = MeanQuestion(PEOPLE, "x", epsilon=1.0, expected_rows=5000).plan().notes
+    (offer,) = MeanQuestion(PEOPLE, "x", epsilon=1.0, variance=False, expected_rows=5000).plan().notes
     assert offer.startswith("all_rows=True counts all rows of a who, at the same noise")
-    weighted = MeanQuestion(PEOPLE, "x", epsilon=1.0, expected_rows=5000, all_rows=True).plan()
+    weighted = MeanQuestion(PEOPLE, "x", epsilon=1.0, variance=False, expected_rows=5000, all_rows=True).plan()
     assert weighted.notes == ("counted: all rows, with weights of at most 2 in all for each who",)
-    assert weighted.standard_error == MeanQuestion(PEOPLE, "x", epsilon=1.0, expected_rows=5000).plan().standard_error
-    noisy = MeanQuestion(PEOPLE, "x", epsilon=0.001, expected_rows=5000).plan()
+    assert (
+        weighted.standard_error
+        == MeanQuestion(PEOPLE, "x", epsilon=1.0, variance=False, expected_rows=5000).plan().standard_error
+    )
+    noisy = MeanQuestion(PEOPLE, "x", epsilon=0.001, variance=False, expected_rows=5000).plan()
     assert noisy.notes == ()  # noise hides the choice
 
 
@@ -319,7 +322,8 @@ def test_weights_remove_the_error_of_the_choice():
     rows = pa.table({"who": np.repeat(np.arange(400), 20), "x": rng.uniform(0, 10, 8000)})
     reads = [take(open_source(rows), schema, salt=f"{salt:02x}" * 32) for salt in range(8)]
     kept, weighted = (
-        MeanQuestion(schema, "x", epsilon=1.0, all_rows=flag, expected_rows=800) for flag in (False, True)
+        MeanQuestion(schema, "x", epsilon=1.0, variance=False, all_rows=flag, expected_rows=800)
+        for flag in (False, True)
     )
     truths = [weighted.exact(read).value for read in reads]
     assert all((truth == truths[0]).all() for truth in truths)

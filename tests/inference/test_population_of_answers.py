@@ -1,11 +1,16 @@
 """Every answer of a session has an interval for the population, or says what to ask instead."""
 
+from math import comb
+
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.populations import POPULATIONS
 
 from discreet import Bounds, Categories, Neighbours, PureDP, Schema, Session
 from discreet.core.errors import NoPopulationInterval
+from discreet.inference.moments import PartMoments
+from discreet.questions import MeanQuestion
 from tests.questions.test_every_question import ASKED, SCHEMA, budget, guarantee
 from tests.questions.test_every_question import rows as many
 
@@ -13,7 +18,7 @@ COLUMNS = {"arm": Categories(["A", "B"]), "age": Bounds(18, 100, grid=1), "pay":
 ONE = PureDP(1.0)
 ANSWERS = {
     "mean": lambda s: s.mean("age", guarantee=ONE),
-    "spread": lambda s: s.mean("age", guarantee=ONE, variance=True),
+    "mean alone": lambda s: s.mean("age", guarantee=ONE, variance=False),
     "mean by group": lambda s: s.mean("age", guarantee=ONE, by="arm")["A"],
     "variance": lambda s: s.variance("age", guarantee=ONE),
     "proportion": lambda s: s.proportion("arm", "A", guarantee=ONE),
@@ -86,3 +91,29 @@ def test_every_question_has_an_interval_or_a_typed_refusal(name):
         found = answer.population_interval(0.9)
         assert found.level == 0.9
         assert np.all(np.asarray(found.low, dtype=float) <= np.asarray(found.high, dtype=float))
+
+
+def test_a_default_mean_has_a_narrow_interval_for_the_population(capsys):
+    """Widths beside those of an interval that knows all variances: by default, and with ``variance=False``."""
+    schema, rng, rows = Schema(columns={"x": Bounds(0, 1, grid=0.001)}), np.random.default_rng(4), 3000
+    ratios = {True: [], False: []}
+    for population in POPULATIONS.values():
+        data = population.samples(rows, 40, rng)
+        for variance, found in ratios.items():
+            asked = MeanQuestion(schema, "x", guarantee=ONE, variance=variance).measurement
+            degree = asked.statistic.degrees[0]
+            parts = np.array([comb(degree, k) * population.points**k * (1 - population.points) ** (degree - k)
+                              for k in range(degree + 1)])  # fmt: skip
+            noise = 2 * asked.mechanism.scale**2
+            totals = data @ parts.T + rng.laplace(0, asked.mechanism.scale, (40, degree + 1))
+            low, high = PartMoments(totals=totals, noise=noise, kurtosis=3.0).mean_interval(0.95)
+            alone = noise * (population.mean**2 + (1 - population.mean) ** 2) / rows**2
+            ideal = np.sqrt(alone + population.variance / rows)
+            found.append(float(np.median(np.asarray(high) - np.asarray(low)) / (2 * 1.96 * ideal)))
+    with capsys.disabled():
+        for variance, found in ratios.items():
+            print(
+                f"\nmean, {variance=}: width over the oracle's {np.median(found):.2f}, worst {max(found):.2f}", end=""
+            )
+    assert np.median(ratios[True]) < 1.3 < 1.5 < np.median(ratios[False])
+    assert 3 * max(ratios[True]) < max(ratios[False])

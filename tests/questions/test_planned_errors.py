@@ -77,7 +77,10 @@ CASES = {
     "histogram": (lambda s, g: HistogramQuestion(s, "spend", guarantee=g, edges=[0, 5, 50]), values),
     "sum": (lambda s, g: SumQuestion(s, "spend", guarantee=g), values),
     "sum by": (lambda s, g: SumQuestion(s, "spend", guarantee=g, by="arm"), values),
-    "mean": (lambda s, g: MeanQuestion(s, "spend", guarantee=g, **SPEND), lambda a: np.array([a.mean])),
+    "mean": (
+        lambda s, g: MeanQuestion(s, "spend", guarantee=g, variance=False, **SPEND),
+        lambda a: np.array([a.mean]),
+    ),
     "mean by": (lambda s, g: MeanQuestion(s, "spend", guarantee=g, by="arm", **SPEND), means),
     "spread": (
         lambda s, g: MeanQuestion(s, "spend", guarantee=g, variance=True, **SPEND),
@@ -91,7 +94,7 @@ CASES = {
     ),
 }
 PUBLIC = {
-    "public mean": (lambda s, g: MeanQuestion(s, "spend", guarantee=g), values),
+    "public mean": (lambda s, g: MeanQuestion(s, "spend", guarantee=g, variance=False), values),
     "public share": (lambda s, g: ProportionQuestion(s, "band", "old", guarantee=g), values),
     "public variance": (
         lambda s, g: VarianceQuestion(s, "even", guarantee=g, expected_mean=6.0),
@@ -149,7 +152,7 @@ def test_worst_errors_are_realised_by_the_worst_data(guarantee, data):
     public = schema(False)
     session = Session(data, public, ledger=":memory:", budget=guarantee)
     asked = {
-        "mean": (MeanQuestion(public, "top", guarantee=guarantee, expected_rows=ROWS), _mean_of, 10.0),
+        "mean": (MeanQuestion(public, "top", guarantee=guarantee, variance=False, expected_rows=ROWS), _mean_of, 10.0),
         "variance": (VarianceQuestion(public, "top", guarantee=guarantee, expected_rows=ROWS), _variance, 0.0),
         "matrix": (
             CovarianceMatrixQuestion(public, "top", guarantee=guarantee, expected_rows=ROWS),

@@ -405,7 +405,7 @@ def _from_release(name: str, release: Any) -> ExpectedNumbers | ExpectedLabels:
     if counts.size < 2 or counts.sum() <= 0:
         raise InvalidParameter(
             name, type(release).__name__, "must be a mean with its spread, or a table of one column",
-            "Pass session.mean(…, variance=True), or session.table(…).",
+            "Pass session.mean(…), or session.table(…).",
         )  # fmt: skip
     shares = np.maximum(counts, 0.0)
     return ExpectedLabels(shares=tuple(float(share) for share in shares / shares.sum()))

@@ -454,7 +454,7 @@ class MomentsRelease(Release):
 
     def _require_squares(self) -> None:
         if self._of.degrees[0] < 2:
-            raise AttributeError(f"a {self.measure} alone has no variance. Ask with variance=True.")
+            raise AttributeError(f"a {self.measure} alone has no variance. Leave out variance=False.")
 
     @property
     def standard_deviation(self) -> float:
@@ -514,8 +514,7 @@ class MomentsRelease(Release):
     def population_interval(self, level: float = 0.95) -> Interval:
         """Interval for the population: noise and sampling together, for any population on the bounds.
 
-        Of a mean without a released variance it is the worst that the bounds allow, which is exact for 0/1 rows. Ask
-        with ``variance=True`` for a narrower one.
+        Of a mean with ``variance=False`` it is the worst that the bounds allow, which is exact for 0/1 rows.
         """
         if self._spread:
             return self._as_asked(self.population_variance_interval(level))
