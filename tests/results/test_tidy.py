@@ -54,8 +54,8 @@ LABELS = {
     "kolmogorov_smirnov": ["arm", "age"],
     "rank_correlation": ["age", "spend"],
     "signed_rank": [],
-    "compare_arms": ["treatment", "control"],
-    "compare_means": ["treatment", "control"],
+    "compare_arms": ["treatment", "control", "arm"],
+    "compare_means": ["treatment", "control", "arm"],
     "clusters": ["centre", "column"],
     "common_labels": ["city"],
     "distinct": ["arm"],
@@ -132,7 +132,8 @@ def test_tests_and_comparisons_bring_their_pvalues(answers):
     frame = compared.to_pandas()
     pvalues = frame[frame["measure"] == "p-value"].set_index(["treatment", "control"])["estimate"]
     assert pvalues["b", "a"] == compared["b", "a"].pvalue
-    assert len(frame) == 6
+    assert len(frame) == 9
+    assert frame.loc[frame["measure"] == "mean", "arm"].tolist() == ["a", "b", "c"]
     assert "layer" in compared.plot().to_dict()
 
 

@@ -94,7 +94,8 @@ def tidy_rows(
     """
     common = {"unit": unit, "guarantee": guarantee}
     rows = [_row(reading) | common for reading in readings]
-    of = {name: label for name, label in rows[0].items() if name not in COLUMNS} if len(rows) == 1 else {}
+    alone = len(rows) > 0 and [row["measure"] for row in rows].count(rows[0]["measure"]) == 1
+    of = {name: label for name, label in rows[0].items() if name not in COLUMNS} if alone else {}
     for name, key in (("test statistic", "statistic"), ("p-value", "pvalue")):
         if test is not None and test.get(key) is not None:
             rows.append(of | {"measure": name, "estimate": _number(test[key])} | common)

@@ -153,19 +153,29 @@ class MeanComparison(Readable):
         return difference / base, Interval((b - root) / a, (b + root) / a, checked)
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """The difference, with noise and sampling in its interval."""
-        label = f"{self.treatment} − {self.against}"
-        return [
-            Reading(
-                label,
-                self.estimate,
-                population=self.population_interval(),
-                labels={"treatment": self.treatment, "control": self.against},
-                measure="difference of means",
-                standard_error=self.standard_error,
-                pvalue=self.pvalue,
-            )
-        ]
+        """The difference, then the mean of each arm, with noise and sampling in their intervals."""
+        return [self.difference(), *self.arm_means()]
+
+    def difference(self) -> Reading:
+        """The difference of the means."""
+        return Reading(
+            f"{self.treatment} − {self.against}",
+            self.estimate,
+            population=self.population_interval(),
+            labels={"treatment": self.treatment, "control": self.against},
+            measure="difference of means",
+            standard_error=self.standard_error,
+            pvalue=self.pvalue,
+        )
+
+    def arm_means(self) -> list[Reading]:
+        """The mean of control and treatment, where the method measures them."""
+        found = []
+        for name, arm in zip((self.against, self.treatment), self.contrast.arms, strict=False):
+            low, high = arm.ends(0.95)
+            within = Interval(float(low), float(high), 0.95)
+            found.append(Reading(name, float(arm.estimate), population=within, labels={"arm": name}, measure="mean"))
+        return found
 
     def published(self) -> dict[str, Any]:
         return protection_published(self, {"name": self.method}, None)
@@ -250,6 +260,7 @@ class MeanComparison(Readable):
             ("population interval, 95 %", f"{number(interval.low)} to {number(interval.high)}"),
             ("standard error", f"{number(self.standard_error)}; its square is {private} privacy noise"),
             ("p-value", number(self.pvalue)),
+            *((f"mean of {one.label}", reading_line(one.to_dict())) for one in self.arm_means()),
             ("method", self.method),
             ("guarantee", promise),
             ("protects against", str(self.protection)),
@@ -604,8 +615,9 @@ class ArmComparisons(Readable):
         return f"Intervals and p-values are corrected for {pairs} comparisons (Bonferroni): they hold all at once."
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """Every difference, with its simultaneous interval."""
-        return [reading for pair in self.pairs for reading in pair.readings(columns)]
+        """Every difference, with its simultaneous interval, then the mean of each arm, with one of its own."""
+        means = {one.label: one for pair in self.pairs for one in pair.arm_means()}
+        return [*(pair.difference() for pair in self.pairs), *means.values()]
 
     def published(self) -> dict[str, Any]:
         return self.pairs[0].published()
@@ -619,7 +631,7 @@ class ArmComparisons(Readable):
         found = [
             (
                 f"{one.treatment} − {one.against}",
-                f"{reading_line(one.readings()[0].to_dict())}, {pvalue_equation(one.pvalue)}",
+                f"{reading_line(one.difference().to_dict())}, {pvalue_equation(one.pvalue)}",
             )
             for one in self.pairs
         ]
@@ -628,11 +640,13 @@ class ArmComparisons(Readable):
         return [*found, ("equal means", together), ("note", self.correction())]
 
     def rows(self) -> list[Row]:
-        return aligned([row for one in self.pairs for row in one.rows()])
+        rows = [row for one in self.pairs for row in one.rows()]
+        means = {row["arm"]: row for row in rows if row["measure"] == "mean"}  # an arm is in several pairs
+        return aligned([*(row for row in rows if row["measure"] != "mean"), *means.values()])
 
     def plot(self) -> Any:
         """Altair chart of every difference with its simultaneous 95 % interval."""
-        return plot_readings(self.heading(), [one.to_dict() for pair in self.pairs for one in pair.readings()])
+        return plot_readings(self.heading(), [pair.difference().to_dict() for pair in self.pairs])
 
     def heading(self) -> str:
         return "Differences of means"
