@@ -96,7 +96,9 @@ def _some_fractions(rng: np.random.Generator) -> Iterator[Fraction]:
 def _roundings(rng: np.random.Generator) -> Iterator[Compared]:
     for size in _some_fractions(rng):
         for ratio in (size, -size):
-            above, below, binary = up(ratio), down(ratio), not_below(ratio)
+            above = up(ratio)
+            below = down(ratio)
+            binary = not_below(ratio)
             near = math.nextafter(above, -math.inf), math.nextafter(below, math.inf), math.nextafter(binary, -math.inf)
             yield "up is too small", printed(above) >= ratio
             yield "up is not the next float", printed(near[0]) < ratio
@@ -154,7 +156,9 @@ def _grids(rng: np.random.Generator) -> Iterator[Compared]:
     for low, high in cases:
         for step in (None, 2.0 ** math.floor(math.log2(high - low) - 3)):
             grid = Grid(bounds=(low, high), step=step)
-            size, first, last = grid.exact_step, Fraction(low), Fraction(high)
+            size = grid.exact_step
+            first = Fraction(low)
+            last = Fraction(high)
             width = last - first
             if step is None:
                 most = max(abs(first), abs(last))
@@ -299,7 +303,8 @@ def _curves() -> Iterator[Compared]:
             truth = _approximate_delta(printed_ball(top), printed_ball(own), e)
             yield "δ of (ε, δ)-DP", _close(ApproxDP(top, own).delta_at(epsilon), truth)
         yield "δ of ε-DP", _close(PureDP(top).delta_at(epsilon), _approximate_delta(printed_ball(top), arb(0), e))
-        bound, logarithm = ZeroConcentratedDP(top).delta_at(epsilon), _concentrated(top, epsilon)
+        bound = ZeroConcentratedDP(top).delta_at(epsilon)
+        logarithm = _concentrated(top, epsilon)
         yield "δ of ρ-zCDP", abs(math.log(bound) - min(logarithm, 0.0)) <= 1e-4 * (1 + abs(logarithm))
         order = 1 + math.exp(_best_order(top, epsilon))
         right = bound == 1.0 or bool(printed_ball(bound) >= _order_bound(top, epsilon, order) * (1 - arb(10) ** -9))
@@ -337,7 +342,9 @@ def _best_order(rho: float, epsilon: float) -> float:
 
 
 def _order_bound(rho: float, epsilon: float, order: float) -> arb:
-    a, r, e = exact_ball(order), printed_ball(rho), printed_ball(epsilon)
+    a = exact_ball(order)
+    r = printed_ball(rho)
+    e = printed_ball(epsilon)
     return ((a - 1) * (a * r - e)).exp() * (1 - 1 / a) ** a / (a - 1)
 
 
@@ -375,7 +382,8 @@ def _inverses() -> Iterator[Compared]:
 def _conversions() -> Iterator[Compared]:
     for size in (1e-3, 0.1, 0.5, 1.0, 2.0, 7.5, 40.0):
         epsilon = printed_ball(size)
-        rho, mu = PureDP(size).to(ZeroConcentratedDP).rho, PureDP(size).to(GaussianDP).mu
+        rho = PureDP(size).to(ZeroConcentratedDP).rho
+        mu = PureDP(size).to(GaussianDP).mu
         yield "ρ of ε-DP", _next_above(rho, epsilon * (epsilon / 2).tanh())
         yield "μ of ε-DP", bool(_phi(-printed_ball(mu) / 2) <= 1 / (1 + epsilon.exp()))
         yield "μ of ε-DP is too large", bool(_phi(-printed_ball(mu * (1 - 2**-50)) / 2) > 1 / (1 + epsilon.exp()))
@@ -519,7 +527,9 @@ def _accounts() -> Iterator[Compared]:
 def _losses() -> Iterator[Compared]:
     """Curves of whole noise, and the losses that compositions add up, beside sums over the noise itself."""
     for unit, moves in (("1/3", (1,)), ("1/7", (2, 3)), ("2", (4,)), ("1/5000", (3000, 2500)), ("1/9000", (9001,))):
-        profile, step, total = GeometricProfile(Fraction(unit), moves), arb(_fraction(unit)), sum(moves)
+        profile = GeometricProfile(Fraction(unit), moves)
+        step = arb(_fraction(unit))
+        total = sum(moves)
         alone = (1 / (1 + (-step).exp())) ** len(moves)  # no coordinate is above its smaller truth: all lose most
         for share in ("0", "1/3", "9/10"):
             epsilon = float(Fraction(share) * total * Fraction(unit))

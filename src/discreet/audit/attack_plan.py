@@ -276,7 +276,9 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
         file, source={"path": str(path), **source}, ledger=str(ledger), anchor=None, output=folder / "report",
         questions=questions, period=None,
     )  # fmt: skip
-    script, ends, findings = Script(), [0], list[str]()
+    script = Script()
+    ends = [0]
+    findings = list[str]()
     with scripted(script):
         try:
             Job(copy).run(progress=lambda step: ends.append(len(script.draws)))
@@ -292,7 +294,8 @@ def _run(file: PlanFile, units: Sequence[Sequence[Row]], folder: Path) -> list[A
         told = json.dumps([shown(released[question.name]), shown(spend)], sort_keys=True)
         charged = spend.guarantee if isinstance(spend.guarantee, Guarantee) else spend.charge
         draws = tuple(script.draws[ends[place] : ends[place + 1]])
-        moved, rate = Sensitivity.from_dict(spend.sensitivity), round_rate(spend.mechanism)
+        moved = Sensitivity.from_dict(spend.sensitivity)
+        rate = round_rate(spend.mechanism)
         answers.append(AnswerOnTable(told, draws, charged, moved, (), rate))
     return answers
 

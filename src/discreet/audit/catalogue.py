@@ -261,13 +261,15 @@ def group_cases() -> Iterator[Case]:
         def exact(rule: GroupSelection = rule, groups: int = groups, sensitivity: Sensitivity = sensitivity) -> Audit:
             pairs = []
             for sizes in combinations_with_replacement(range(_LARGEST), groups):
-                first, second = _law(rule, sizes), _law(rule, [size + 1 for size in sizes])
+                first = _law(rule, sizes)
+                second = _law(rule, [size + 1 for size in sizes])
                 pairs += [(first, second), (second, first)]
             return audit_choices(rule.profile(sensitivity), pairs)
 
         turn = rule.size_shown(0.5)
         name = f"{rule.name.replace('_', ' ')}, {groups} group{'s' if groups > 1 else ''} a unit"
-        here, there = _draws(rule, [turn - 1] * groups), _draws(rule, [turn] * groups)
+        here = _draws(rule, [turn - 1] * groups)
+        there = _draws(rule, [turn] * groups)
         yield Case(name, _ASKED, here, there, exact, tight=False)
 
 
@@ -289,7 +291,8 @@ def omission_cases() -> Iterator[Case]:
         claim = step.amplify(PureDP(1.0))
         less = rows[:-1]
         exact = partial(audit_cells, claim, [_mixed(_kept_law(step, rows), _kept_law(step, less), inner)])
-        here, there = _counted(step, rows, inner), _counted(step, less, inner)
+        here = _counted(step, rows, inner)
+        there = _counted(step, less, inner)
         yield Case(name, claim, here, there, exact, tight=isinstance(step, m.PoissonSample), slow=True)
 
 
@@ -329,7 +332,9 @@ def _mixed(here: Array, there: Array, mechanism: m.Laplace) -> Cells:
 
 def pipeline_case() -> Case:
     """A count, a mean and a choice of one data set, through the composed profile."""
-    laplace, gaussian, choice = m.Laplace(2.0), m.Gaussian(2.0), m.ExponentialMechanism(0.5)
+    laplace = m.Laplace(2.0)
+    gaussian = m.Gaussian(2.0)
+    choice = m.ExponentialMechanism(0.5)
     claim = m.compose_curves([one.profile(UNIT) for one in (laplace, gaussian, choice)])
     stated = ApproxDP(float(claim.epsilon_at(0.01)), 0.01)
     scores = [0, 3, 3], [1, 3, 3]
@@ -485,7 +490,8 @@ def _scalars() -> Iterator[Case]:
     yield _scalar(
         "discrete Gaussian, ρ 0.5, two rows a unit", m.DiscreteGaussian.calibrate(concentrated, two), two, (0, 2)
     )
-    tenth_of_rows, share = Sensitivity(moves=(0.1,)), m.WholeShare(m.Geometric(1.0), 10)
+    tenth_of_rows = Sensitivity(moves=(0.1,))
+    share = m.WholeShare(m.Geometric(1.0), 10)
     yield _scalar("a whole share of ten rows, ε 1", share, tenth_of_rows, (Fraction(1, 10), Fraction(2, 10)))
     approximate = ApproxDP(1.0, 0.01)
     yield _scalar("Gaussian, (ε 1, δ 0.01)", m.Gaussian.calibrate(approximate, UNIT), UNIT, (0.0, 1.0), approximate)
@@ -600,10 +606,12 @@ def _tables() -> Iterator[Case]:
 
 def _structured() -> Iterator[Case]:
     moves = Sensitivity(moves=(0.1, 0.1), dimension=3)
-    here, there = [Fraction(0), Fraction(1, 10), Fraction(9, 10)], [Fraction(1, 10), Fraction(0), Fraction(9, 10)]
+    here = [Fraction(0), Fraction(1, 10), Fraction(9, 10)]
+    there = [Fraction(1, 10), Fraction(0), Fraction(9, 10)]
     for method in ("rescale", "all_but_one", "universal_histogram", "simplex"):
         mechanism = m.BoundedProportions.calibrate(PureDP(1.0), moves, method=method)
-        name, exact = f"bounded proportions, {method}", partial(_measured_exactly, mechanism, moves, here, there)
+        name = f"bounded proportions, {method}"
+        exact = partial(_measured_exactly, mechanism, moves, here, there)
         yield _case(name, mechanism.guarantee(moves), mechanism, (here, there), exact, **_LOOSE)
     tied = Sensitivity(l1=0.4)
     pair = m.TiedPair.calibrate(PureDP(1.0), tied, bounds=((0, 1), (0.2, 1)), total=1.0)
@@ -684,7 +692,8 @@ def _shaped(facts: dict[str, Any]) -> Iterator[Compared]:
             mechanism = make()
         except DiscreetError:  # what this shape leaves open, this mechanism has to know
             continue
-        claim, ends = mechanism.guarantee(stated), np.array([np.broadcast_to(end, size) for end in (low, high)])
+        claim = mechanism.guarantee(stated)
+        ends = np.array([np.broadcast_to(end, size) for end in (low, high)])
         starts = [ends[0], ends.mean(axis=0)]
         for change, start in product(_worst_changes(facts, size), starts):
             there = np.minimum(start + change, ends[1])  # no truth lies beyond its domain

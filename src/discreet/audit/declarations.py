@@ -540,7 +540,8 @@ def _margins() -> Iterator[Compared]:
         steps = (0,) if summed is None else (summed[1], (summed[1] + summed[2]) // 2, summed[2])
         units = []
         for chosen in itertools.combinations_with_replacement(itertools.product((0, 1), (0, 1), steps), rows):
-            counts, sums = np.zeros((2, 2), dtype=int), np.zeros((2, 2), dtype=int)
+            counts = np.zeros((2, 2), dtype=int)
+            sums = np.zeros((2, 2), dtype=int)
             for a, b, step in chosen:
                 counts[a, b] += 1
                 sums[a, b] += step

@@ -177,7 +177,8 @@ def joined(parts: Sequence[Cells]) -> Cells:
     joint = parts[0]
     for part in parts[1:]:
         small, other = joint.merged(_JOINT), part.merged(_JOINT)
-        p, q = np.outer(small.p, other.p).ravel(), np.outer(small.q, other.q).ravel()
+        p = np.outer(small.p, other.p).ravel()
+        q = np.outer(small.q, other.q).ravel()
         joint = Cells(p, q, light=min(_LIGHT, 1e-12))
     return joint
 
@@ -232,7 +233,9 @@ def audit_exhaustively(sets: int = 1200, *, seed: int = 1) -> Audit:
     True
     """
     rng = np.random.default_rng(seed)
-    tally, counted, violations = {"comparisons": 0.0, "tightest": 0.0}, dict.fromkeys(_CHECKS, 0), list[str]()
+    tally = {"comparisons": 0.0, "tightest": 0.0}
+    counted = dict.fromkeys(_CHECKS, 0)
+    violations = list[str]()
     shares = {"laplace": 8, "bounded": 8, "inflated": 3, "gaussian": 2, "exponential": 2, "permute_and_flip": 1}
     kinds = [kind for kind, share in shares.items() for _ in range(share)]
     with precisely(_BITS):
@@ -431,7 +434,8 @@ def _settings(pairs: int, draws: int, rng: np.random.Generator) -> Iterator[tupl
 def _mechanism(
     kind: int, epsilon: float, delta: float, rng: np.random.Generator
 ) -> tuple[Mechanism, Guarantee, float, float]:
-    move, width = Sensitivity(l1=delta), delta * float(np.round(rng.uniform(1.5, 12), 1))
+    move = Sensitivity(l1=delta)
+    width = delta * float(np.round(rng.uniform(1.5, 12), 1))
     pure = PureDP(epsilon)
     if kind in (0, 1):
         return Laplace.calibrate(pure, move), pure, -width, width

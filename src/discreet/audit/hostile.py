@@ -84,8 +84,10 @@ def _mechanisms() -> dict[str, Call]:
     for mechanism, truth in mechanisms:
         name = type(mechanism).__name__
         calls |= {name: (type(mechanism), _own(mechanism)), f"{name}.draw": (mechanism.draw, {"truth": truth})}
-    unit, each = Sensitivity(l1=1.0), Sensitivity(linf=1.0, dimension=3)
-    normal, concentrated = d.GaussianDP(1.0), d.ZeroConcentratedDP(0.5)
+    unit = Sensitivity(l1=1.0)
+    each = Sensitivity(linf=1.0, dimension=3)
+    normal = d.GaussianDP(1.0)
+    concentrated = d.ZeroConcentratedDP(0.5)
     calibrated: tuple[tuple[Any, Any, Any, dict[str, Any]], ...] = (
         (m.Laplace, normal, unit, {}), (m.Geometric, normal, unit, {}), (m.Gaussian, normal, unit, {}),
         (m.DiscreteGaussian, concentrated, unit, {}), (m.BoxNoise, one, each, {}),
@@ -105,7 +107,8 @@ def _statistics() -> dict[str, Call]:
     ]
     calls: dict[str, Call] = {}
     for statistic, records, prepare in (*statistics(d.Neighbours.REPLACE_ONE), *chosen):
-        name, data = public_name(statistic), {"data": prepare(records), "neighbours": d.Neighbours.REPLACE_ONE}
+        name = public_name(statistic)
+        data = {"data": prepare(records), "neighbours": d.Neighbours.REPLACE_ONE}
         if name in q.__all__:
             calls |= {name: (type(statistic), _own(statistic, False)), f"{name}.exact": (statistic.exact, data)}
     return calls

@@ -465,7 +465,9 @@ def _settings() -> Iterator[Compared]:
         with scripted(Script()) as script:
             session = Session(table, schema, ledger=_ledger(schema, kind))
             session.ask(question.changed(schema=session.schema), "r")
-            own, spent, drawn = question.claim(session.ledger).identity(), session.ledger.spent(), len(script.draws)
+            own = question.claim(session.ledger).identity()
+            spent = session.ledger.spent()
+            drawn = len(script.draws)
             for name, other in dict(variants(question)).items():
                 try:
                     differs = other.claim(session.ledger).identity() != own

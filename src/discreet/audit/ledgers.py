@@ -254,7 +254,8 @@ class _Program:
 
     def _compare(self) -> None:
         """Never less than the model's total on record, nor more than rounding explains; what is left can be spent."""
-        spent, total = self.kind.amount(self.ledger.spent()), self.model.total()
+        spent = self.kind.amount(self.ledger.spent())
+        total = self.model.total()
         if self.ledger.spent_in_all() != self.ledger.spent():
             self._found("without windows something else was spent in all")
         if any(a < b for a, b in zip(spent, total, strict=True)):
@@ -421,7 +422,8 @@ class _GovernedRun:
 
     def _states(self) -> Iterator[Compared]:
         """An approval, a withdrawal, or a forged one."""
-        plan, who = self.draw.randrange(len(_PLANS)), self.draw.choice(list(_PEOPLE))
+        plan = self.draw.randrange(len(_PLANS))
+        who = self.draw.choice(list(_PEOPLE))
         how = self.draw.choice(("honest", "honest", "honest", "other", "stranger", "replayed", "nothing"))
         agrees = self.draw.random() < 0.7
         by = "stranger" if how == "stranger" else who

@@ -293,9 +293,11 @@ def _paired(script: Script) -> Callable[..., tuple[int, int]]:
     ) -> tuple[int, int]:
         if rng is not None:
             return original(part, targets, factor, rng, flip=flip)
-        classes, common = RankClasses.of(part), math.lcm(*(target.denominator for target in targets))
+        classes = RankClasses.of(part)
+        common = math.lcm(*(target.denominator for target in targets))
         first, second = (classes.distances(target, common) for target in targets)
-        rows, points = np.repeat(first, classes.widths), int(classes.widths.sum())
+        rows = np.repeat(first, classes.widths)
+        points = int(classes.widths.sum())
         # Pairs with the same first point are runs of classes: points × points of them would not fit into memory.
         starts = points * np.arange(points)[:, None] + (classes.starts - classes.starts[0])
         widths = np.broadcast_to(classes.widths, starts.shape)
@@ -782,7 +784,8 @@ def _parts(first: Sequence[Draw], second: Sequence[Draw]) -> Iterator[Cells]:
         if isinstance(here, Choice) and isinstance(there, Choice):
             yield _choice_cells(here, there)
         elif isinstance(here, Numbers) and isinstance(here.law, BoxLaw) and isinstance(there, Numbers):
-            pairs, k = list(zip(number_laws(here.law), number_laws(there.law), strict=True)), here.law.dimension
+            pairs = list(zip(number_laws(here.law), number_laws(there.law), strict=True))
+            k = here.law.dimension
             for box in (pairs[start : start + k] for start in range(0, len(pairs), k)):
                 # The largest move alone counts, as for Laplace noise on one number (docs/proofs/box_noise.md).
                 far, scale = max(abs(a[2] - b[2]) for a, b in box), box[0][0][1]

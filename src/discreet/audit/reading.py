@@ -254,7 +254,8 @@ def _several_files(path: Path) -> Iterator[Compared]:
     import pyarrow
     import pyarrow.parquet as pq
 
-    other, copy = path.with_name("other.csv"), path.with_suffix(".parquet")
+    other = path.with_name("other.csv")
+    copy = path.with_suffix(".parquet")
     path.write_bytes(b"x,y\n1,2\n")
     other.write_bytes(b"y,x\n4,3\n")
     copy_csv([str(path), str(other)], Dialect(), copy)
@@ -454,7 +455,8 @@ def _unit_rows(count: int = 160) -> list[dict[str, Any]]:
 
 def _encoded(rows: Sequence[dict[str, Any]], schema: Schema) -> list[tuple[Any, ...]]:
     """Unit, cell, code and grid step of the rows that take part."""
-    labels, bounds = list(schema.categories("arm").labels), schema.bounds("x")
+    labels = list(schema.categories("arm").labels)
+    bounds = schema.bounds("x")
     return [
         (row["who"], labels.index(row["arm"]), labels.index(row["arm"]), bounds.index(row["x"]))
         for row in rows
@@ -468,12 +470,16 @@ def _digits(count: int, *parts: str) -> int:
 
 def _units() -> Iterator[Compared]:
     """Features of units: clipped sums by first arm and by partition, and their histograms."""
-    rows, selected = _unit_rows(), Selected(by=("arm",), columns=("x",))
+    rows = _unit_rows()
+    selected = Selected(by=("arm",), columns=("x",))
     features = {"x": Feature(of="x", take="sum", low=-6, high=4), "arm": Feature(of="arm", take="min")}
     schema = replace(_unit_schema(_LIMITS[0]), features=features)
-    snapshot, sums = _snapshot(rows, schema.per_unit()), schema.per_unit().bounds("x")
-    labels, bounds = list(schema.categories("arm").labels), schema.bounds("x")
-    steps, arms = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    snapshot = _snapshot(rows, schema.per_unit())
+    sums = schema.per_unit().bounds("x")
+    labels = list(schema.categories("arm").labels)
+    bounds = schema.bounds("x")
+    steps = defaultdict[str, list[int]](list)
+    arms = defaultdict[str, list[int]](list)
     for row in rows:
         if row["x"] is not None:
             steps[row["who"]].append(bounds.index(row["x"]))
@@ -528,7 +534,8 @@ def _left_out() -> Iterator[Compared]:
         schema = snapshot.schema
         taking = _encoded(rows, schema)
         kept = Counter(row[0] for row in documented_choice(taking, limits, _SALT))
-        part, held = Counter(row[0] for row in taking), Counter(row["who"] for row in rows)
+        part = Counter(row[0] for row in taking)
+        held = Counter(row["who"] for row in rows)
         over = {who: min(part[who] - kept[who], most) for who in held}
         missing = {who: min(held[who] - part[who], most - over[who]) for who in held}
         some = sum(over[who] + missing[who] > 0 for who in held)
@@ -613,7 +620,8 @@ def _joins() -> Iterator[Compared]:
         snapshot = take_joined(tables[0], schema, {"visits": tables[1]}, salt=_SALT)
         name = counted or "cost"
         found = totals(snapshot, Selected(by=("arm",), columns=(name,)), [(name,)])
-        counts, sums = np.zeros(3, dtype=object), np.zeros(3, dtype=object)
+        counts = np.zeros(3, dtype=object)
+        sums = np.zeros(3, dtype=object)
         for row in people:
             own = sorted(
                 min(v["cost"], 3) for v in visits if v["id"] == row["who"] and (v["cost"] >= 1 or not filtered)
@@ -683,7 +691,8 @@ def _reference(term: Term, row: Row) -> Any:
         return _joined(term.op, *(_reference(part, row) for part in term.parts))
     if term.op == "missing":
         return _reference(term.parts[0], row) is None
-    signs, parts = [part for part in term.parts if not isinstance(part, Term)], list(term.parts)
+    signs = [part for part in term.parts if not isinstance(part, Term)]
+    parts = list(term.parts)
     values = [_reference(part, row) for part in parts if isinstance(part, Term)]
     if None in values:
         return None
@@ -765,7 +774,8 @@ def _encoded_by_name(rows: list[dict[str, Any]], schema: Schema) -> dict[str, li
 
 def _formulas() -> Iterator[Compared]:
     """All formulas at once, as computed columns."""
-    truth, number = Categories([False, True]), Bounds(-400_000, 400_000, grid=2.0**-6)
+    truth = Categories([False, True])
+    number = Bounds(-400_000, 400_000, grid=2.0**-6)
     columns = dict(_COLUMNS)
     for kind, texts in ((truth, _CONDITIONS), (number, _NUMBERS)):
         for text in texts:

@@ -34,7 +34,9 @@ from discreet.results.release import release
 from discreet.session import Session
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
-ONE, NORMAL, CONCENTRATED = PureDP(1.0), GaussianDP(1.0), ZeroConcentratedDP(0.5)
+ONE = PureDP(1.0)
+NORMAL = GaussianDP(1.0)
+CONCENTRATED = ZeroConcentratedDP(0.5)
 LETTERS = ("a", "b", "c")
 NUMBERS = [3.0, 1.0, 2.5, 99.0]
 CORNERS = [(1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (7.0, -7.0)]
@@ -65,7 +67,9 @@ def _sharpest(mechanism: Any, spent: Guarantee = ONE, **options: Any) -> Protect
     return lambda exact: mechanism.calibrate(spent, exact.sensitivity, **options)
 
 
-_laplace, _gaussian, _box = _sharpest(m.Laplace), _sharpest(m.Gaussian, NORMAL), _sharpest(m.BoxNoise)
+_laplace = _sharpest(m.Laplace)
+_gaussian = _sharpest(m.Gaussian, NORMAL)
+_box = _sharpest(m.BoxNoise)
 
 
 def _whole_share(exact: Exact) -> Mechanism:
@@ -236,7 +240,8 @@ def _choices() -> Iterator[Pipeline]:
 
 def _bounded() -> Iterator[Pipeline]:
     """Noise with public bounds; the worst truths are at a bound, and vectors are charged for all coordinates."""
-    mean, shares = q.Mean(bounds=(0, 1)), q.ProportionVector(categories=LETTERS)
+    mean = q.Mean(bounds=(0, 1))
+    shares = q.ProportionVector(categories=LETTERS)
     for kind in (m.BoundedLaplace, m.BoundaryInflatedLaplace):
         protect = _sharpest(kind, bounds=(0, 1))
         yield _pipeline(mean, [0.0, 1.0, 0.5], _same, protect, REPLACE, ONE, mechanism=kind.__name__)
@@ -602,7 +607,8 @@ def _wide_columns(low: float, high: float, grid: float) -> dict[str, Any]:
 
 def _schemas(low: float, high: float, grid: float, limits: Contribution) -> Iterator[tuple[str, Schema]]:
     """Plain columns, filters, and columns that formulas compute; those that a schema refuses are as wide as none."""
-    unit, columns = PrivacyUnit("person", contribution=limits), _wide_columns(low, high, grid)
+    unit = PrivacyUnit("person", contribution=limits)
+    columns = _wide_columns(low, high, grid)
     middle = f"{(low + high) / 2 + grid:.17g}"
     made: dict[str, Callable[[], Schema]] = {
         "plain": lambda: Schema(columns=columns, unit=unit),

@@ -295,7 +295,8 @@ def _same_path(draw: Callable[[Exact], Any], first: Exact, second: Exact, seed: 
 @contextmanager
 def same_randomness(seed: int) -> Iterator[None]:
     """Let this thread's exact samplers read a repeatable stream of words; other threads keep real entropy."""
-    stream, audited = np.random.default_rng(seed), threading.get_ident()
+    stream = np.random.default_rng(seed)
+    audited = threading.get_ident()
 
     def words(count: int) -> Any:
         if threading.get_ident() != audited:
@@ -473,7 +474,9 @@ def audit_deletions(tables: int = 30, *, seed: int = 1) -> Audit:
     >>> audit_deletions(tables=3).passed
     True
     """
-    rng, rows, findings = np.random.default_rng(seed), 0, dict[str, None]()
+    rng = np.random.default_rng(seed)
+    rows = 0
+    findings = dict[str, None]()
     for distance, apart, made in _distances():
         for _ in range(tables):
             data = made(rng, int(rng.integers(1, 7)))

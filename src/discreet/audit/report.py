@@ -157,7 +157,8 @@ def audit_page(facts: Mapping[str, Any]) -> str:
     title = html.escape(facts["title"])
     kind = "Deep run" if facts["deep"] else "Short run"
     about = html.escape(f"{kind} of discreet {facts['version']}, {facts['created']}, {facts['machine']}.")
-    mark, style = "good" if facts["passed"] else "bad", _stored("report.css")
+    mark = "good" if facts["passed"] else "bad"
+    style = _stored("report.css")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -181,7 +182,8 @@ def _section(section: Mapping[str, Any]) -> str:
         for line in section["lines"]
     )
     head = "".join(f'<th scope="col">{name}</th>' for name in ("audited", "claimed", "found", "reached", "verdict"))
-    title, key = html.escape(section["title"]), html.escape(section["key"])
+    title = html.escape(section["title"])
+    key = html.escape(section["key"])
     return (
         f'<section aria-labelledby="{key}"><h2 id="{key}">{title}</h2>'
         f'<p class="soft">{html.escape(section["words"])}</p><div class="wide">'
@@ -282,7 +284,8 @@ class AuditReport(Result):
 
     def verdict(self) -> str:
         """The result in one sentence, for a privacy officer."""
-        ran, skipped = len(self.lines) - len(self.skipped), len(self.skipped)
+        ran = len(self.lines) - len(self.skipped)
+        skipped = len(self.skipped)
         more = f" {skipped} checks were skipped, so nothing is known of what they look at." if skipped else ""
         if self.failed:
             places = "one place" if len(self.failed) == 1 else f"{len(self.failed)} places"
@@ -405,7 +408,9 @@ Compared = tuple[str, bool]
 
 def recomputed(title: str, parts: Iterable[Callable[[], Iterator[Compared]]], section: str = "recomputed") -> Audit:
     """Run comparisons; one that refuses or fails is a finding by its name."""
-    checks, findings, lacking = 0, dict[str, None](), dict[str, None]()
+    checks = 0
+    findings = dict[str, None]()
+    lacking = dict[str, None]()
     for part in parts:
         try:
             for name, same in part():

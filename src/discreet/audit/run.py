@@ -104,7 +104,8 @@ def run_audit(
     """
     requirements.positive_integer("workers", workers)
     chosen = _chosen(parts, quick)
-    created, start = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    start = time.monotonic()
     found: dict[str, tuple[list[Audit], float]] = {}
     for part, lines, seconds in _done(chosen, deep, workers):
         found[part] = lines, seconds

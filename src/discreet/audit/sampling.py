@@ -55,7 +55,8 @@ class ChosenWords:
     """Entropy that hands out known words first and, to draws that ask for more, the same further words."""
 
     def __init__(self, first: Sequence[int], further: Sequence[int] = (_FURTHER,)) -> None:
-        self.first, self.further = np.array(first, dtype=np.uint64), list(further)
+        self.first = np.array(first, dtype=np.uint64)
+        self.further = list(further)
         self.place = 0
 
     def words(self, count: int) -> Any:
@@ -201,7 +202,8 @@ class _RacedLaw:
 
     def __init__(self, family: Any, location: Location, scale: float) -> None:
         self.grid = default_grid(np.asarray(scale))
-        self.family, self.at = family(np.asarray(scale), np.asarray(scale) / self.grid), location
+        self.family = family(np.asarray(scale), np.asarray(scale) / self.grid)
+        self.at = location
 
     def sample(self, *, entropy: Any) -> Any:
         return exact_draws(self.family, self.at, self.grid, entropy)
@@ -236,7 +238,8 @@ def _long(seed: int) -> Iterator[Compared]:
     """More draws than one pass takes, with a scale and a grid for each of them."""
     count = 8192 + 40
     words = np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64).tolist()
-    truths, scales = np.linspace(-3, 3, count), np.linspace(0.1, 40, count)
+    truths = np.linspace(-3, 3, count)
+    scales = np.linspace(0.1, 40, count)
     for truth in (truths, np.array([Fraction(float(one)) for one in truths], dtype=object)):
         law = LaplaceLaw(truth, scales)
         entropy = ChosenWords(words, [_FURTHER])
@@ -400,14 +403,17 @@ def _events() -> Iterator[Compared]:
 
 
 _PURE, _APPROXIMATE = PureDP(0.7), ApproxDP(0.7, 0.01)
-_CONCENTRATED, _GAUSSIAN = ZeroConcentratedDP(0.3), GaussianDP(0.6)
+_CONCENTRATED = ZeroConcentratedDP(0.3)
+_GAUSSIAN = GaussianDP(0.6)
 _EVERY: tuple[Guarantee, ...] = (
     _PURE, PureDP(0.1), PureDP(5.0), _APPROXIMATE, ApproxDP(2.0, 1e-6), _CONCENTRATED, _GAUSSIAN,
 )  # fmt: skip
 _NORMAL: tuple[Guarantee, ...] = (
     _APPROXIMATE, ApproxDP(2.0, 1e-6), ApproxDP(0.1, 0.2), _CONCENTRATED, ZeroConcentratedDP(4.0), _GAUSSIAN,
 )  # fmt: skip
-_ONE, _TWO, _THREE = Sensitivity(l1=1.0), Sensitivity(moves=(1.0, 1.0)), Sensitivity(moves=(3.0, 0.5))
+_ONE = Sensitivity(l1=1.0)
+_TWO = Sensitivity(moves=(1.0, 1.0))
+_THREE = Sensitivity(moves=(3.0, 0.5))
 
 
 def audit_calibrations() -> Audit:
@@ -508,7 +514,8 @@ def _weights() -> Iterator[Compared]:
 def _groups() -> Iterator[Compared]:
     """Groups that are shown: an empty one never, and no size much more likely than the size below."""
     for epsilon, delta, groups in ((1.0, 1e-3, 1), (0.5, 1e-4, 2), (2.0, 1e-6, 3)):
-        guarantee, sensitivity = ApproxDP(epsilon, delta), Sensitivity(moves=(1.0,) * groups)
+        guarantee = ApproxDP(epsilon, delta)
+        sensitivity = Sensitivity(moves=(1.0,) * groups)
         best: Any = m.OptimalSelection.calibrate(guarantee, sensitivity)
         noisy: Any = m.GaussianThreshold.calibrate(guarantee, sensitivity)
         for rule in (best, noisy):

@@ -77,7 +77,8 @@ def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
 
 def session_pipelines() -> Iterator[Pipeline]:
     """Pipelines that questions do not suggest: sequences, several questions, lists of labels, steps of omission."""
-    rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
+    rows = row_world(RECORDS, most=2)
+    people = unit_world(UNITS, most=2)
     yield from _clusters(rows)
     yield from _groups(rows, people)
     yield from _running_totals(rows, people)
@@ -461,7 +462,9 @@ def question_pipelines(replaced: bool = False) -> Iterator[Pipeline]:
     world = replaced_world() if replaced else corner_world()
     # Numbers that nobody chose, with all of their bits: a scale that is rounded is too small half of the time.
     size = 0.5 + secrets.randbits(53) * 2.0**-53
-    pure, normal, some = PureDP(size), GaussianDP(size), ApproxDP(size, 0.01)
+    pure = PureDP(size)
+    normal = GaussianDP(size)
+    some = ApproxDP(size, 0.01)
     known: dict[str, Any] = {"neighbours": Neighbours.REPLACE_ONE, "size": 4} if replaced else {}
     people = Schema(columns=COLUMNS, unit=PEOPLE.unit, **known)
     rows = Schema(columns=_DROPPING, **known)
@@ -495,7 +498,8 @@ def _pipelines_of(
             made = schema.made_from is None or (one.schema == schema and not isinstance(one, ProfileQuestion))
             if made and _public_alike(one, world):
                 name = f"question.{ask}, {f'{setting}, ' if setting else ''}{words}"
-                run, covers = partial(_run, one), (f"Session.{ask}", *_measured_alone(one))
+                run = partial(_run, one)
+                covers = (f"Session.{ask}", *_measured_alone(one))
                 covers += () if one.schema.made_from is None else ("Session.per_unit",)
                 quick = not setting and (first or own is not world)
                 yield Pipeline(name, run, own, one.guarantee, covers, tight=False, repeats=True, quick=quick)
@@ -641,11 +645,13 @@ def _joined_pipeline(title: str, name: str, ask: Ask, schema: Schema, world: Wor
 
 def profile_pipelines() -> Iterator[Pipeline]:
     """Bounds and limits that are released first, and how many people there are."""
-    rows, people = row_world(RECORDS, most=2), unit_world(UNITS, most=2)
+    rows = row_world(RECORDS, most=2)
+    people = unit_world(UNITS, most=2)
     private = Schema(columns={"x": PrivateBounds(0, 2, grid=1, epsilon=0.5)})
     limited = Schema(columns={}, unit=PrivacyUnit("person", contribution=PrivateLimit(total=2, epsilon=0.5)))
     one = Neighbours.REPLACE_ONE
-    replaced, others = replace(limited, neighbours=one, size=2), unit_world(UNITS, most=2, neighbours=one)
+    replaced = replace(limited, neighbours=one, size=2)
+    others = unit_world(UNITS, most=2, neighbours=one)
     for name, ask, schema, world in (
         ("mean with private bounds, one row", _mean, private, rows),
         ("count with a private limit, one person", _count, limited, people),

@@ -226,7 +226,8 @@ def _balances() -> Iterator[Compared]:
             kept = [one for one in rows if public or one]
             pairs = itertools.combinations_with_replacement(kept, 2)
             terms = kept if scores == "signs" else [one + other for one, other in pairs]
-            total, m = Fraction(sum((one > 0) - (one < 0) for one in terms)), len(kept) + 1
+            total = Fraction(sum((one > 0) - (one < 0) for one in terms))
+            m = len(kept) + 1
             if scores == "ranks":
                 total = total / 4 if public else 2 * m * total / (2 * m * m + abs(total))
             wanted = [total] if public else [(len(kept) + total) / 2, (len(kept) - total) / 2]
@@ -331,7 +332,8 @@ def _bounded_rules() -> Iterator[Compared]:
     drawn = np.array([low.measure([1.0, 4.0, 9.0], rng=seed)[2] for seed in range(40)])
     yield "covariances within their variances", bool((np.abs(drawn) <= 2.7).all() and drawn.max() > 1.2)
     exact = BoundedCovariance(budget=PureDP(200.0), changes=(0.1,) * 3, variance_bounds=((0, 4), (0, 9)))
-    truth, seen = [Fraction(1, 3), Fraction(1), Fraction(1, 7)], list[Any]()
+    truth = [Fraction(1, 3), Fraction(1), Fraction(1, 7)]
+    seen = list[Any]()
     with patch.object(covariance, "TruncatedLaplaceLaw", partial(_noted, seen, TruncatedLaplaceLaw)):
         exact.measure(truth)
     yield "a matrix of fractions", list(seen[0]) == truth[:2]
@@ -406,7 +408,8 @@ def _table_rules() -> Iterator[Compared]:
     columns = {"a": ["x", "y"], "b": ["u", "v"]}
     own, other = (Margins(columns=columns, tables=[table]) for table in (["a"], ["a", "b"]))
     noise = MarginsGaussian.calibrate(GaussianDP(1.0), own.sensitivity(ADDED), workload=own.workload())
-    counts, replaced = np.array([[1, 0], [0, 2]]), Protection(neighbours=REPLACED)
+    counts = np.array([[1, 0], [0, 2]])
+    replaced = Protection(neighbours=REPLACED)
     noise.check(own.exact(counts))
     yield "margins of another table", refused(partial(noise.check, other.exact(counts)))
     yield "margins of other neighbours", refused(partial(noise.check, own.exact(counts, protection=replaced)))
@@ -517,7 +520,8 @@ def _moved(name: str, schema: Schema, question: Any) -> Iterator[Compared]:
     if schema.neighbours is Neighbours.REPLACE_ONE:  # a row that is replaced by one with a gap drops out
         others = [*values, *(nobody if _may_drop(schema) else [])]
     gaps = [np.abs(one - other) for one in values for other in others]
-    l1, l2 = max(float(gap.sum()) for gap in gaps), max(float(np.sqrt((gap**2).sum())) for gap in gaps)
+    l1 = max(float(gap.sum()) for gap in gaps)
+    l2 = max(float(np.sqrt((gap**2).sum())) for gap in gaps)
     declared, near, what = measured.sensitivity, 1 + 1e-9, f"{name}, {schema.unit.name}, {schema.neighbours.value}"
     within = l1 <= (declared.l1 or math.inf) * near and l2 <= (declared.l2 or math.inf) * near
     yield f"{what}: more than declared", within
@@ -556,7 +560,8 @@ def _may_drop(schema: Schema) -> bool:
 
 def _sizes() -> Iterator[Compared]:
     """The number of rows is public only where no row can drop out, of any column that a question reads."""
-    whole, gaps = Bounds(0, 1, grid=1, nulls=0), Bounds(0, 1, grid=1)
+    whole = Bounds(0, 1, grid=1, nulls=0)
+    gaps = Bounds(0, 1, grid=1)
     for first, second in itertools.product((whole, gaps), repeat=2):
         for neighbours, unit in itertools.product(
             Neighbours, (PrivacyUnit(), PrivacyUnit("who", Contribution(rows=1)))

@@ -100,7 +100,8 @@ def smallest_mu(p: float, trials: int, alpha: float, mu: float, power: float = 0
 
     def errors(excess: float) -> tuple[float, float]:
         places = np.array([float(ndtri(p)), float(ndtri(p)) - excess])
-        slopes, shares = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi), ndtr(places)
+        slopes = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi)
+        shares = ndtr(places)
         here, there = np.sqrt(shares * (1 - shares) / trials) / np.maximum(slopes, 1e-12)
         return float(here), float(there)
 
@@ -111,7 +112,9 @@ def _beyond(
     claimed: float, most: float, errors: Callable[[float], tuple[float, float]], alpha: float, power: float
 ) -> float:
     """The fixed point of what passes both limits; infinite where it is more than ``most`` above the claim."""
-    margin, luck, excess = -float(ndtri(alpha)), float(ndtri(power)), claimed
+    margin = -float(ndtri(alpha))
+    luck = float(ndtri(power))
+    excess = claimed
     for _ in range(60):
         here, there = errors(excess)
         # Both limits must be passed, so their margins add; chance moves both counts independently.
@@ -181,7 +184,8 @@ def _scalar_views(values: Outputs, column: int, suffix: str) -> list[View]:
         atoms = np.unique(values)
         if atoms.size <= 4096:
             return [View(f"value{suffix}", lambda x: _position(x[:, column], atoms), ordered=True)]
-    size, tails = _cut(values, np.linspace(0, 1, _BINS + 1)[1:-1]), _cut(values, np.concatenate([_LEVELS, 1 - _LEVELS]))
+    size = _cut(values, np.linspace(0, 1, _BINS + 1)[1:-1])
+    tails = _cut(values, np.concatenate([_LEVELS, 1 - _LEVELS]))
     return [
         View(f"size{suffix}", lambda x: size(x[:, column]), ordered=True),
         View(f"tails{suffix}", lambda x: tails(x[:, column]), ordered=True),
@@ -244,7 +248,8 @@ def _joint_views(here: Outputs, there: Outputs) -> list[View]:
 def _scored(name: str, score: Callable[[Outputs], Outputs], both: Outputs) -> list[View]:
     """A number made of all coordinates, cut into equal shares and into tails."""
     values = score(both)
-    size, tails = _cut(values, np.linspace(0, 1, _BINS + 1)[1:-1]), _cut(values, np.concatenate([_LEVELS, 1 - _LEVELS]))
+    size = _cut(values, np.linspace(0, 1, _BINS + 1)[1:-1])
+    tails = _cut(values, np.concatenate([_LEVELS, 1 - _LEVELS]))
     return [
         View(name, lambda x: size(score(x)), ordered=True),
         View(f"tails of the {name}", lambda x: tails(score(x)), ordered=True),
@@ -379,7 +384,8 @@ def _orders(p: NDArray[Any], q: NDArray[Any], ordered: bool) -> list[NDArray[np.
 def _label_counts(view: View, parts: Sequence[Outputs]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The labels that occur, and how often each does in every part."""
     labelled = [view.label(part) for part in parts]
-    lowest, highest = min(int(part.min()) for part in labelled), max(int(part.max()) for part in labelled)
+    lowest = min(int(part.min()) for part in labelled)
+    highest = max(int(part.max()) for part in labelled)
     counts = np.array([np.bincount(part - lowest, minlength=highest - lowest + 1) for part in labelled])
     found = np.flatnonzero(counts.sum(axis=0))
     return found + lowest, counts[:, found]
@@ -387,7 +393,8 @@ def _label_counts(view: View, parts: Sequence[Outputs]) -> tuple[NDArray[np.int6
 
 def _best_prefix(p: NDArray[Any], q: NDArray[Any], trials: int, points: Points, mu: float | None) -> tuple[float, int]:
     """The distance by which the most suspicious labels together exceed the claim; bounds are approximate here."""
-    low, high = np.maximum(_wilson(p, trials, -_CHOICE_Z), 0.0), np.minimum(_wilson(q, trials, _CHOICE_Z), 1 - 1e-16)
+    low = np.maximum(_wilson(p, trials, -_CHOICE_Z), 0.0)
+    high = np.minimum(_wilson(q, trials, _CHOICE_Z), 1 - 1e-16)
     margins = [] if mu is None else [ndtri(low) - ndtri(high) - mu]
     for epsilon, delta in points:
         margins.append(np.log(np.maximum(low - delta, 1e-300)) - np.log(high) - epsilon)
@@ -628,7 +635,8 @@ def audit_timing(
     spread = deviations * float(slower.std()) / 2 / math.sqrt(count)
     low, high = auc - spread, auc + spread
     alike = low <= 0.5 + width and high >= 0.5 - width
-    found, findings = f"{auc:.3f} ({low:.3f}–{high:.3f})", () if alike else ("the time depends on the secret",)
+    found = f"{auc:.3f} ({low:.3f}–{high:.3f})"
+    findings = () if alike else ("the time depends on the secret",)
     measured = {"auc": auc, "low": low, "high": high, "repeats": count, "confidence": confidence}
     claimed = f"{0.5 - width:.2f} to {0.5 + width:.2f}"
     return Audit("timing", "AUC of running times", claimed, found, findings, measured=measured)

@@ -312,7 +312,8 @@ def _totals(rows: Sequence[Row], schema: Schema, by: Sequence[str], number: str 
 def _parts_of_mean(rows: Sequence[Row], schema: Schema, by: Sequence[str], number: str) -> list[Fraction]:
     """Each row adds how far it is from the high bound, and from the low one, as shares of their distance."""
     bounds = schema.bounds(number)
-    low, high = Fraction(str(bounds.low)), Fraction(str(bounds.high))
+    low = Fraction(str(bounds.low))
+    high = Fraction(str(bounds.high))
     taking = _taking_part(rows, schema, by, [number])
     found = []
     for cell in product(*(schema.categories(name).labels for name in by)):
@@ -461,7 +462,8 @@ def _changes(first: Sequence[Draw], second: Sequence[Draw], rate: float | None) 
 def _excesses(changes: Sequence[Sequence[Fraction]], declared: Sensitivity) -> Iterator[str]:
     """Changes that the declared sensitivity does not cover."""
     for change in changes:
-        l1, l2 = float(sum(change)), math.sqrt(float(sum(one**2 for one in change)))
+        l1 = float(sum(change))
+        l2 = math.sqrt(float(sum(one**2 for one in change)))
         if declared.l1 is not None and l1 > declared.l1 * _SLACK:
             yield f"ℓ₁ moves by {l1:.6g}, declared {declared.l1:.6g}"
         if declared.l2 is not None and l2 > declared.l2 * _SLACK:
@@ -645,7 +647,8 @@ def attack_world(
         answers = [_asked(world, questions, table, Path(folder)) for table in world.tables]
         refused = None if world.refused is None else tuple(_refusal_findings(world, Path(folder)))
     for place, (name, question) in enumerate(questions.items()):
-        own, some = [answer[name] for answer in answers], draws if (place + len(world.name)) % every == 0 else 0
+        own = [answer[name] for answer in answers]
+        some = draws if (place + len(world.name)) % every == 0 else 0
         yield judged(name, own, world.pairs, expected=_expected(world, question), draws=some, confidence=confidence)
     if refused is not None:
         yield _judgement("a row that the schema refuses", None, 0.0, None, None, None, refused)
@@ -739,7 +742,8 @@ def _answered(session: Session, script: Script, name: str, question: Question[An
     moved = Sensitivity.from_dict(new[0].sensitivity) if len(new) == 1 else None
     if len(new) != 1 and not findings:
         findings.append(f"{len(new)} entries in the ledger for one request")
-    draws, rate = tuple(script.draws[start:]), round_rate(new[0].mechanism) if new else None
+    draws = tuple(script.draws[start:])
+    rate = round_rate(new[0].mechanism) if new else None
     return AnswerOnTable(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings), rate)
 
 

@@ -141,8 +141,11 @@ def standing_clock() -> Iterator[None]:
 @contextmanager
 def _overheard(told: Texts) -> Iterator[None]:
     """Write down all that is printed, warned or logged meanwhile."""
-    out, errors, log = io.StringIO(), io.StringIO(), io.StringIO()
-    handler, root = logging.StreamHandler(log), logging.getLogger()
+    out = io.StringIO()
+    errors = io.StringIO()
+    log = io.StringIO()
+    handler = logging.StreamHandler(log)
+    root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)

@@ -90,7 +90,8 @@ def within(
     spread = np.sqrt(np.maximum(variance, _TINY))
     reach = z + max(z**3 - 3 * z, 0.0) / 24 * fourth / spread**4
     least, most = ((z * z - 1) / 6 * end / spread**3 for end in third)
-    above, below = reach + np.maximum(most, 0.0), reach + np.maximum(-least, 0.0)
+    above = reach + np.maximum(most, 0.0)
+    below = reach + np.maximum(-least, 0.0)
     return np.asarray((total[0] <= above * spread) & (total[1] >= -below * spread))
 
 
@@ -107,7 +108,8 @@ def reached(accepts: Callable[[Any], Booleans], centre: Array, ends: tuple[float
 
 def _farthest(accepts: Callable[[Any], Booleans], centre: Array, end: Array) -> Array:
     """The accepted point farthest from the centre towards an end, rounded outwards; finer steps near the centre."""
-    inside, outside = np.zeros(np.shape(centre)), np.ones(np.shape(centre))
+    inside = np.zeros(np.shape(centre))
+    outside = np.ones(np.shape(centre))
     steps = np.linspace(0.0, 1.0, _GRID + 1)
     for round_ in range(_ROUNDS):
         shares = (steps**2 if round_ == 0 else steps).reshape(-1, *[1] * np.ndim(centre))
@@ -826,7 +828,8 @@ def _mixed_tails(law: Law, weights: Array, value: ArrayLike) -> tuple[Array, Arr
 
 def _atoms(law: Law, weights: Array) -> tuple[float, float]:
     """P(R = lower end) and P(R = upper end) of the noise's support; zero for a continuous distribution."""
-    low, high = float(np.min(law.support[0])), float(np.max(law.support[1]))
+    low = float(np.min(law.support[0]))
+    high = float(np.max(law.support[1]))
     lower = float(_mixed_tails(law, weights, low)[0][0]) if math.isfinite(low) else 0.0
     upper = float(_mixed_tails(law, weights, high)[1][0]) if math.isfinite(high) else 0.0
     return lower, max(upper, 0.0)
@@ -918,7 +921,8 @@ def correlations(matrix: Array) -> Array:
 def correlation_range(first: Interval, second: Interval, both: Interval) -> Interval:
     """The correlations that intervals of two variances and of their covariance leave possible."""
     least, most = (math.sqrt(max(float(x) * float(y), 0.0)) for x, y in zip(first, second, strict=True))
-    low, high = _quotient(float(both.low), least, most), _quotient(float(both.high), most, least)
+    low = _quotient(float(both.low), least, most)
+    high = _quotient(float(both.high), most, least)
     return Interval(low, high, both.level)
 
 
@@ -973,5 +977,6 @@ def whole_interval(low: Floats, high: Floats, shown: Floats) -> tuple[Floats, Fl
     Nothing is lost: the truth is a count, so it lies in an interval if and only if it is one of the counts in it.
     """
     # Ends that are whole but for rounding errors are whole.
-    first, last = np.ceil(np.asarray(low) - 1e-9), np.floor(np.asarray(high) + 1e-9)
+    first = np.ceil(np.asarray(low) - 1e-9)
+    last = np.floor(np.asarray(high) + 1e-9)
     return plain(np.minimum(np.maximum(first, 0.0), shown)), plain(np.maximum(last, shown))

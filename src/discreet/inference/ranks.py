@@ -399,7 +399,8 @@ class PairedDifferences:
 
         A share belongs to it where the release is no rarer than ``level`` allows on either side, by simulation.
         """
-        tails, rare = self._tails(null, sampled=sampled), (1 - requirements.level(level)) / 2
+        tails = self._tails(null, sampled=sampled)
+        rare = (1 - requirements.level(level)) / 2
         low = _first(lambda lean: tails(lean)[1] > rare)
         high = -_first(lambda lean: tails(-lean)[0] > rare)
         return Interval((1 + low) / 2, (1 + high) / 2, level)
@@ -414,19 +415,25 @@ class PairedDifferences:
         A balance that no rows have is read as the nearest that some have, so that the interval covers the estimate.
         Where noise alone may have made the number of rows there may be none, and then every lean is as likely.
         """
-        rng, rows, scores, own = null.generator(), self.whole_rows, self.scores, self._within()
+        rng = null.generator()
+        rows = self.whole_rows
+        scores = self.scores
+        own = self._within()
         moved, counted = self._noise(null.n_resamples, rng)
-        noisy_rows, most = np.maximum(rows + counted, 1.0), float(scores.most(rows))
+        noisy_rows = np.maximum(rows + counted, 1.0)
+        most = float(scores.most(rows))
         noisy_most, close = scores.most(noisy_rows), _CLOSE * rows
         no_rows = 0 if self.public else np.count_nonzero(counted >= self.rows)
         drawings = 1 + null.n_resamples
-        model, chances = Binomial(n=scores.independent_signs(rows)), rng.random(null.n_resamples)
+        model = Binomial(n=scores.independent_signs(rows))
+        chances = rng.random(null.n_resamples)
 
         def tails(lean: float) -> tuple[float, float]:
             drawn = 2 * _drawn(model, (1 + lean) / 2, chances) - 1 if sampled else lean
             simulated = scores.balance(drawn * most, rows) + moved - scores.balance(lean * noisy_most, noisy_rows)
             above = np.asarray(simulated) - (own - scores.balance(lean * most, rows))
-            as_low, as_high = np.count_nonzero(above <= close), np.count_nonzero(above >= -close)
+            as_low = np.count_nonzero(above <= close)
+            as_high = np.count_nonzero(above >= -close)
             return (1 + max(as_low, no_rows)) / drawings, (1 + max(as_high, no_rows)) / drawings
 
         return tails

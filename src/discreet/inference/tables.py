@@ -163,7 +163,9 @@ class MeasuredTable:
         # Schwarz, the squared deviation of a unit's k rows together is at most k times those of its rows.
         size, spread = self.size, self.rows_per_unit * self.size
         if self.n is not None:
-            a, b, c = size**2 + z2 * spread, 2 * x * size + z2 * spread, x**2 - z2 * self.count_variance(merged)
+            a = size**2 + z2 * spread
+            b = 2 * x * size + z2 * spread
+            c = x**2 - z2 * self.count_variance(merged)
         else:
             own = merged * self.variance
             a = size**2 + z2 * (spread - self.cells.size * self.variance)
@@ -725,7 +727,8 @@ def independence_form(table: MeasuredTable) -> tuple[float, int]:
     rows, columns = table.shape
     _small_enough(rows * columns)
     square = table.cells.reshape(rows, columns) / table.size
-    by_row, by_column = table.shares(square.sum(axis=1)), table.shares(square.sum(axis=0))
+    by_row = table.shares(square.sum(axis=1))
+    by_column = table.shares(square.sum(axis=0))
     shares = np.outer(by_row, by_column).ravel()
     row_moves = [np.outer(move, by_column).ravel() for move in (np.eye(rows)[1:] - np.eye(rows)[:1])]
     column_moves = [np.outer(by_row, move).ravel() for move in (np.eye(columns)[1:] - np.eye(columns)[:1])]
@@ -895,7 +898,8 @@ def odds_ratio(release: Release) -> DerivedNumber:
     if table.shape != (2, 2):
         raise InvalidParameter("release", f"shape {table.shape}", "must be a 2 × 2 table", "Release such a table.")
     a, b, c, d = (float(cell) for cell in table.cells)
-    upper, lower = max(a, 0.0) * max(d, 0.0), max(b, 0.0) * max(c, 0.0)
+    upper = max(a, 0.0) * max(d, 0.0)
+    lower = max(b, 0.0) * max(c, 0.0)
     estimate = upper / lower if lower > 0 else (math.inf if upper > 0 else math.nan)
     return DerivedNumber("Odds ratio", estimate, lambda level: _ratio_ends(table, estimate, level))
 

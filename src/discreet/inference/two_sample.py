@@ -294,7 +294,8 @@ class Contrast:
         if len(self.arms) != 2:
             return np.asarray(2 * stdtr(self.df, -self.law.score(self.estimate - null)))
         square, tails = self._distance(np.asarray(null / self.arms[0].width))
-        low, high = np.zeros(np.shape(square)), np.full(np.shape(square), _MOST_SCORE)
+        low = np.zeros(np.shape(square))
+        high = np.full(np.shape(square), _MOST_SCORE)
         for _ in range(_HALVINGS):  # the score whose quantile, with the heavier tails of the noise, is the distance
             middle = (low + high) / 2
             short = _quantile(middle, tails) < np.sqrt(square)
@@ -480,8 +481,10 @@ class WinsorizedLaw:
         """Closed forms from partial moments of the normal up to the fourth."""
         width = high - low
         left, right = (low - theta) / sigma, (high - theta) / sigma
-        pdf_l, pdf_r = np.exp(-0.5 * left**2) / np.sqrt(2 * np.pi), np.exp(-0.5 * right**2) / np.sqrt(2 * np.pi)
-        inside, above = scipy.special.ndtr(right) - scipy.special.ndtr(left), scipy.special.ndtr(-right)
+        pdf_l = np.exp(-0.5 * left**2) / np.sqrt(2 * np.pi)
+        pdf_r = np.exp(-0.5 * right**2) / np.sqrt(2 * np.pi)
+        inside = scipy.special.ndtr(right) - scipy.special.ndtr(left)
+        above = scipy.special.ndtr(-right)
         partial = [inside, pdf_l - pdf_r]
         for k in range(2, 5):
             partial.append((k - 1) * partial[k - 2] - right ** (k - 1) * pdf_r + left ** (k - 1) * pdf_l)
@@ -596,7 +599,8 @@ class NoiseAwarePosterior:
             log_weight = self.log_likelihood(theta, np.exp(tau))
             weight = np.exp(log_weight - log_weight.max(axis=(0, 1), keepdims=True))
             mass = weight.sum(axis=(0, 1))
-            center_t, center_s = (weight * theta).sum(axis=(0, 1)) / mass, (weight * tau).sum(axis=(0, 1)) / mass
+            center_t = (weight * theta).sum(axis=(0, 1)) / mass
+            center_s = (weight * tau).sum(axis=(0, 1)) / mass
             var_t = (weight * (theta - center_t) ** 2).sum(axis=(0, 1)) / mass
             var_s = (weight * (tau - center_s) ** 2).sum(axis=(0, 1)) / mass
             if step < passes - 1:
@@ -678,7 +682,8 @@ class CensoredNormal:
         below, inside, above, lower, upper, total, squares = np.broadcast_arrays(
             *(np.asarray(getattr(self, name), dtype=float) for name in names)
         )
-        low, high = np.minimum(lower, upper), np.maximum(lower, upper)
+        low = np.minimum(lower, upper)
+        high = np.maximum(lower, upper)
         width = np.maximum(high - low, 1e-300)
         inside = np.maximum(inside, 1.0)
         # Values inside cannot have a mean outside, however noisy their sum is.
@@ -941,7 +946,8 @@ class MultipleSynthesis:
 
     def combine(self, estimates: Sequence[float], variances: Sequence[float]) -> CombinedEstimate:
         """Combine the estimates of the m sets and their sampling variances."""
-        theta, sampling = _numbers("estimates", estimates), _numbers("variances", variances)
+        theta = _numbers("estimates", estimates)
+        sampling = _numbers("variances", variances)
         if theta.shape != (self.m,) or sampling.shape != (self.m,):
             raise InvalidParameter(
                 "estimates",
@@ -956,7 +962,8 @@ class MultipleSynthesis:
                 "estimates must be finite and variances finite and not negative",
                 "Pass numbers that are.",
             )
-        within, between = float(sampling.mean()), float(theta.var(ddof=1))
+        within = float(sampling.mean())
+        between = float(theta.var(ddof=1))
         df = (self.m - 1) * (1 + self.m * within / between) ** 2 if between > 0 else math.inf
         return CombinedEstimate(
             estimate=float(theta.mean()),

@@ -556,7 +556,8 @@ class SampleMoment(PublicSizeStatistic):
         return [[column[part] for column in columns] for part in parts]
 
     def value(self, data: Any) -> Any:
-        cells, steps = self._by_cell(data), [grid.exact_step for grid in self._grids]
+        cells = self._by_cell(data)
+        steps = [grid.exact_step for grid in self._grids]
         rows = requirements.positive_integer("rows", sum(part[0].size for part in cells), at_least=self.least_rows)
         if self.of == "mean":
             return self._grids[0].origin + Fraction(total(cells[0][0]), rows) * steps[0]
@@ -787,7 +788,8 @@ class MatrixRelease(Release):
 
         By the distribution of a sample variance or covariance of independent rows, and the noise.
         """
-        checked, count = requirements.level(level), len(self._of.bounds)
+        checked = requirements.level(level)
+        count = len(self._of.bounds)
         if j is None:
             every = [self.population_interval(checked, j=a, k=b, kurtosis=kurtosis) for a, b in self._of.entries]
             low, high = (moments.as_matrix(ends, count) for ends in np.array([tuple(one) for one in every]).T)
@@ -802,7 +804,8 @@ class MatrixRelease(Release):
     def _model(self, entry: tuple[int, int], place: int, kurtosis: float | None) -> moments.SamplingModel:
         """Fourth moments are the worst that the bounds and the upper ends of the released variances allow."""
         of = self._of
-        rows, largest = of.require_n(None), float(np.asarray(of.domain()[1])[place])
+        rows = of.require_n(None)
+        largest = float(np.asarray(of.domain()[1])[place])
         widths = [high - low for low, high in (of.bounds[column] for column in entry)]
         if entry[0] == entry[1]:
             return moments.GammaVariance(n=rows, width=widths[0], largest=largest, kurtosis=kurtosis)
@@ -916,7 +919,8 @@ def output_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     low, high = statistic.domain()
     truths = np.linspace(float(low), float(high), _PLACES)
     moved = np.array([read(found.mechanism.law(one).quantile(chances)) - read(one) for one in truths])
-    bias, squared = np.abs(moved.mean(axis=1)).max(), (moved**2).mean(axis=1)
+    bias = np.abs(moved.mean(axis=1)).max()
+    squared = (moved**2).mean(axis=1)
     usual = question.changed(output=None).measurement.standard_error()
     return (
         f"output = {question.output!r} has a bias of up to {bias:.3g} and a mean squared error of "

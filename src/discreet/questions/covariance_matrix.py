@@ -252,7 +252,8 @@ class ProductsRelease(Release):
         reach = score * np.sqrt(np.sqrt(np.outer(fourths, fourths)) / fewest)
         largest = np.outer(widths, widths) / 4
         least = np.where(np.eye(len(widths), dtype=bool), 0.0, -largest)
-        low, high = np.maximum(data.low - reach, least), np.minimum(data.high + reach, largest)
+        low = np.maximum(data.low - reach, least)
+        high = np.minimum(data.high + reach, largest)
         if j is None:
             return Interval(low, high, level)
         entry = checked_entry(self._of.dimension, j, j if k is None else k)
@@ -269,7 +270,8 @@ class ProductsRelease(Release):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The entries of the covariance matrix, with their noise intervals."""
         matrix, interval = self.matrix, self.noise_interval()
-        low, high = np.asarray(interval.low), np.asarray(interval.high)
+        low = np.asarray(interval.low)
+        high = np.asarray(interval.high)
         return [
             Reading(
                 pair_name(columns, j, k),
@@ -384,7 +386,8 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
         names = column_names(self.columns, "columns")
         if not names:
             raise InvalidParameter("columns", list(names), "must name at least one column", "Name a column.")
-        columns, size = {name: self.schema.bounds(name) for name in names}, self.public_size(*names)
+        columns = {name: self.schema.bounds(name) for name in names}
+        size = self.public_size(*names)
         ends = tuple((one.low, one.high) for one in columns.values())
         other = self._totals(columns, MeansAndCovariances(bounds=ends, counted=size is None))
         if len(names) > MOST_IN_PARTS:

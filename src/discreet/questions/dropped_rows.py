@@ -163,7 +163,8 @@ class DroppedRowsRelease(Release):
         if mean.public.get("all_rows"):
             return mean.noise_interval(checked)
         miss = 1 - checked
-        data, over = mean.noise_interval(1 - miss / 2), float(self.units_interval(1 - miss / 8).high)
+        data = mean.noise_interval(1 - miss / 2)
+        over = float(self.units_interval(1 - miss / 8).high)
         rows = max(mean.count - mean.count_error(1 - miss / 8), 1.0)
         (low, high), _, _ = mean.place()
         most = mean.moments.rows_per_unit * (high - low)
@@ -283,7 +284,8 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
         return DroppedRows(most=most, unit=unit.name)
 
     def _measured(self) -> Measurement:
-        by, columns = column_names(self.by), column_names(self.columns, "columns")
+        by = column_names(self.by)
+        columns = column_names(self.columns, "columns")
         for name in (*columns, *by):
             self.schema.column(name)
         statistic = self.statistic

@@ -66,7 +66,8 @@ class Asked(Generic[P, A]):
             _check_names(self.question, settings, named)
             return owner.ask(self.question(owner.schema, *settings, **named))
 
-        ask.__doc__, vars(ask)["__signature__"] = self.question.__doc__, _signature(self.question)
+        ask.__doc__ = self.question.__doc__
+        vars(ask)["__signature__"] = _signature(self.question)
         return ask
 
 

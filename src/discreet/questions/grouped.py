@@ -199,7 +199,8 @@ def public_bins(name: str, bounds: Bounds, given: int | Sequence[float]) -> Bins
     (0.0, 30.0, 60.0, 90.0, 120.0)
     """
     if isinstance(given, int):
-        number, steps = requirements.positive_integer(name, given), bounds.highest - bounds.lowest
+        number = requirements.positive_integer(name, given)
+        steps = bounds.highest - bounds.lowest
         if number > steps:
             raise InvalidParameter(name, number, f"must be at most {steps}, one per grid step", "Use fewer bins.")
         given = [float((bounds.lowest + steps * place // number) * bounds.step) for place in range(number + 1)]

@@ -94,7 +94,8 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
             requirements.instance("variance", self.variance, bool, "variance=True or False")
         if self.all_rows is not False:
             check_weighted(self)
-        by, bounds = column_names(self.by), self.schema.bounds(self.column)
+        by = column_names(self.by)
+        bounds = self.schema.bounds(self.column)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
         size = self._size
@@ -109,7 +110,8 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         # Noise Zₖ in the total of the part at pₖ moves n·mean by (pₖ − mean)·Zₖ, in units of half the width; where n
         # is public, by pₖ·Zₖ, whatever the mean is.
         def moves(used: BernsteinMoments) -> tuple[list[float], list[float] | None]:
-            half, centres = float(used.half), (slope, 1.0) if size is None else (0.0, 0.0)
+            half = float(used.half)
+            centres = (slope, 1.0) if size is None else (0.0, 0.0)
             placed = list(zip(used.positions, map(float, used.multiplied), strict=True))
             typical, worst = ([half * abs(place - centre) / weight for place, weight in placed] for centre in centres)
             return typical, worst if size is None else None

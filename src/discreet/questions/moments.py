@@ -118,7 +118,8 @@ def _means(parts: Sequence[MomentsRelease]) -> list[Reading]:
     """The mean of each group, with both intervals."""
     first, moments = parts[0], _stacked(parts)
     (low, high), centre, reach = first.place()
-    top, bottom = moments.parts @ cast(BernsteinMoments, first.statistic).positions, moments.parts.sum(axis=-1)
+    top = moments.parts @ cast(BernsteinMoments, first.statistic).positions
+    bottom = moments.parts.sum(axis=-1)
     noise = ratio_interval((top, bottom), first.mechanism, (low, high), centre, reach, LEVEL, first.noise_weights)
     divided = np.clip(centre + reach * top / np.maximum(bottom, 1.0), low, high)
     shared = np.where(bottom >= 1, divided, np.clip((low + high) / 2, noise.low, noise.high))
@@ -567,7 +568,8 @@ class MomentsRelease(Release):
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The number that was asked for, and the standard deviation where it is known, each with both intervals."""
-        noise, population = self.noise_interval(), self.known_population_interval()
+        noise = self.noise_interval()
+        population = self.known_population_interval()
         asked = Reading("", self.estimate, noise, population, measure=self.measure, standard_error=self.standard_error)
         if self._of.degrees[0] < 2 or self.measure == "standard deviation":
             return [asked]
@@ -703,17 +705,16 @@ class CovariancesRelease(Release):
     def _reading(
         self, columns: Sequence[str], j: int, k: int, value: float, interval: Callable[..., Interval]
     ) -> Reading:
-        noise, population = (
-            interval(j, k, sampled=False),
-            None if self.sampled is None else interval(j, k, sampled=True),
-        )
+        noise = interval(j, k, sampled=False)
+        population = None if self.sampled is None else interval(j, k, sampled=True)
         labels = pair_labels(columns, j, k)
         return Reading(pair_name(columns, j, k), value, noise, population, labels=labels, measure="covariance")
 
 
 def marginal_totals(released: Release, *columns: int, sampled: bool = True) -> dict[str, Any]:
     """Totals of some of the columns, with the distribution of their noise; without sampling, of the data alone."""
-    law, of = released.mechanism.law(0.0), cast(BernsteinMoments, released.statistic)
+    law = released.mechanism.law(0.0)
+    of = cast(BernsteinMoments, released.statistic)
     totals, added = marginal(np.asarray(released.value, dtype=float) / of.factors, of.shape, columns)
     own = rows_per_unit(released.sensitivity, of.multiplied)
     return {
@@ -784,7 +785,8 @@ def moments_forecast(
     question: Any, by: tuple[str, ...], expected: Expected, moves: Callable[[], Moves], like: str = SPREAD_EVENLY
 ) -> Forecast:
     """The error that a plan states; parameters as of `least_noise`."""
-    groups, size = question.schema.cells(by), None if by else question.public_size(*question.columns_read())
+    groups = question.schema.cells(by)
+    size = None if by else question.public_size(*question.columns_read())
     rows = expected if size is None else Expected(rows=size, mean=expected.mean)
     typical, worst = moves()
     return Forecast(
@@ -825,7 +827,8 @@ def moments_measurement(
     Products of more than four grid steps are added in coarser steps where 38 digits would not hold them
     (`discreet.core.rows.coarsening`): with six factors 2¹⁴ steps lie between the bounds, with ten 2⁸.
     """
-    groups, names = question.schema.cells(by) if by else 1, tuple(columns)
+    groups = question.schema.cells(by) if by else 1
+    names = tuple(columns)
     all_rows = getattr(question, "all_rows", False)
     products = {
         powers: tuple(n for n, p in zip(columns, powers, strict=True) for _ in range(p)) for powers in moments.powers

@@ -157,7 +157,8 @@ class ProportionQuestion(MeasuredQuestion[MomentReading]):
             if self.expected_proportion is None
             else (1 + expected.slope(0.0, 1.0, "expected_proportion")) / 2
         )
-        size, place = self.public_size(self.column), labels.index(label)
+        size = self.public_size(self.column)
+        place = labels.index(label)
         alone = None if by else size
         if self.output is not None:
             return kept_inside(self, alone, lambda size: self._of_public_size(place, size))

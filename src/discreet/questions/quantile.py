@@ -200,7 +200,8 @@ def _off(data: Histogram, ends: Integers, targets: Array) -> Array:
     """Rows between each target and what was published for it: a step, or the ends of an interval."""
     steps, counts = data
     upto = np.append(0, np.cumsum(counts))
-    left, right = upto[np.searchsorted(steps, ends[..., -1])], upto[np.searchsorted(steps, ends[..., 0], side="right")]
+    left = upto[np.searchsorted(steps, ends[..., -1])]
+    right = upto[np.searchsorted(steps, ends[..., 0], side="right")]
     return np.asarray(np.maximum(np.maximum(left - targets, targets - right), 0.0))
 
 
@@ -575,7 +576,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         )
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
-        subject, shares = self.subject_words(words), np.atleast_1d(self._shares()).tolist()
+        subject = self.subject_words(words)
+        shares = np.atleast_1d(self._shares()).tolist()
         if shares == [0.5]:
             return f"The median of {subject}."
         return f"Values of {subject} below which {', '.join(f'{100 * one:.4g} %' for one in shares)} of rows lie."

@@ -268,7 +268,8 @@ class Question(ABC, Generic[A]):
     @property
     def rows_planned(self) -> int | None:
         """The number of rows that a plan expects the answer to be of: where they are sampled, those of the sample."""
-        rows, rate = getattr(self, "expected_rows", None), getattr(self.omit, "rate", 1.0)
+        rows = getattr(self, "expected_rows", None)
+        rate = getattr(self.omit, "rate", 1.0)
         return None if rows is None else max(1, round(rows * rate))
 
     @classmethod
@@ -359,7 +360,8 @@ class Question(ABC, Generic[A]):
 
     def subject_words(self, words: Mapping[str, str]) -> str | None:
         """The column that the numbers are about, and its label where they are about one; ``words`` rename columns."""
-        column, label = getattr(self, "column", None), getattr(self, "label", None)
+        column = getattr(self, "column", None)
+        label = getattr(self, "label", None)
         if column is None:
             return None
         named = words.get(column, column)

@@ -167,7 +167,8 @@ class RunningTotalRelease(Release):
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The running total of every period so far, then what each of them added."""
         noun = "rows" if self._of.bounds is None else "total"
-        scale, periods = float(self.mechanism.parameters()["scale"]), list(enumerate(self._of.so_far))
+        scale = float(self.mechanism.parameters()["scale"])
+        periods = list(enumerate(self._of.so_far))
         known, added = self.totals, self.added
         sums = [
             Reading(
@@ -431,7 +432,8 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     # -- plan and answer -----------------------------------------------------------------------------------
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
-        count, charge = len(self.statistic.periods), self.charge_now(ledger)
+        count = len(self.statistic.periods)
+        charge = self.charge_now(ledger)
         remaining, after = affordable(ledger, charge)
         noise = [float(weight) for weight in weights(count)]
         standard = self.mechanism.scale * math.hypot(*noise)

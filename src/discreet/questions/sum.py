@@ -250,5 +250,6 @@ class SumQuestion(MeasuredQuestion[Release]):
         low, high = decimal(bounds.low), decimal(bounds.high)
         if not by and self.public_size(self.column) is not None:
             return Sensitivity(moves=(not_below(high - low),))
-        limits, cells = self.schema.contribution(self.contribution), self.schema.cells(by)
+        limits = self.schema.contribution(self.contribution)
+        cells = self.schema.cells(by)
         return stability(limits, cells=cells, neighbours=self.schema.neighbours, low=low, high=high)

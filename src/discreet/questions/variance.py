@@ -65,7 +65,8 @@ class VarianceQuestion(MeasuredQuestion[MomentReading]):
         return columns.number()
 
     def _measured(self) -> Measurement:
-        by, bounds = column_names(self.by), self.schema.bounds(self.column)
+        by = column_names(self.by)
+        bounds = self.schema.bounds(self.column)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         mean = (1 + expected.slope(bounds.low, bounds.high)) / 2
         moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4,), of=self.of)
@@ -76,7 +77,8 @@ class VarianceQuestion(MeasuredQuestion[MomentReading]):
             return kept_inside(self, size, lambda size: of_public_size(self, kind, size, "the variance"))
 
         def moves(used: BernsteinMoments) -> tuple[list[float], list[float]]:
-            unit, typical = (2 * float(used.half)) ** 2, typical_variance(mean, bounds)
+            unit = (2 * float(used.half)) ** 2
+            typical = typical_variance(mean, bounds)
             multiplied = [float(weight) for weight in used.multiplied]
             expected_moves = variance_moves(multiplied, mean, typical, public_size=public)
             worst = variance_moves(multiplied, 1.0, public_size=public)
@@ -123,7 +125,8 @@ class StandardDeviationQuestion(VarianceQuestion):
     of: ClassVar[Of] = "standard deviation"
 
     def _measured(self) -> Measurement:
-        found, bounds = super()._measured(), self.schema.bounds(self.column)
+        found = super()._measured()
+        bounds = self.schema.bounds(self.column)
         if self.output is not None:  # |√a − √b| ≤ √|a − b|
             rooted = Forecast(error=lambda level: math.sqrt(found.error(level)))
             return replace(found, read="the deviation", forecast=lambda: rooted)

@@ -72,7 +72,8 @@ def noise_beyond(share: float, reached: Array, lower: quantile.Integers, cells: 
     # Given the side with the smaller weight the other has to make up for it; either sum is symmetric.
     light, heavy = (lower, cells - lower) if share >= 0.5 else (cells - lower, lower)
     variance = max(_variance(scale), 1e-300) / step**2
-    masses, below = _sums(light, cells, variance), np.cumsum(_sums(heavy, cells, variance), axis=1)
+    masses = _sums(light, cells, variance)
+    below = np.cumsum(_sums(heavy, cells, variance), axis=1)
     middle, weights = masses.shape[1] // 2, sorted((share, 1 - share))
     steps = np.arange(masses.shape[1]) - middle
     most = np.floor((weights[0] * steps - reached[:, None] / step) / weights[1] + 1e-9)
@@ -138,14 +139,17 @@ class _Counted:
         """Lower end, estimate and upper end, in steps."""
         first, last, seems = self.left(share, miss)
         over = self.over(share)
-        before, after = min(float(over[: seems + 1].max()), 0.0), max(float(over[seems + 1]), 0.0)
+        before = min(float(over[: seems + 1].max()), 0.0)
+        after = max(float(over[seems + 1]), 0.0)
         within = -before / (after - before) if after > before else 0.5
-        start, end = int(self.edges[seems]), int(self.edges[seems + 1]) - 1
+        start = int(self.edges[seems])
+        end = int(self.edges[seems + 1]) - 1
         return int(self.edges[first]), start + round(within * (end - start)), int(self.edges[last + 1]) - 1
 
     def cut(self, first: int, last: int, cells: int) -> quantile.Integers:
         """Edges inside some cells: a third each by their number, by their widths and by the rows that seem there."""
-        edges, rows = self.edges[first : last + 2], np.maximum(self.counts[first : last + 1], 0.0)
+        edges = self.edges[first : last + 2]
+        rows = np.maximum(self.counts[first : last + 1], 0.0)
         parts = 1 / rows.size + np.diff(edges) / (edges[-1] - edges[0]) + rows / max(rows.sum(), 1.0)
         places = np.append(0.0, np.cumsum(parts))
         wanted = np.linspace(0.0, places[-1], min(cells, int(edges[-1] - edges[0])) + 1)
@@ -222,7 +226,8 @@ class NestedCounts(Mechanism):
         described: quantile.RankStatistic = requirements.instance(
             "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, counts=True, …)"
         )
-        target, moved = decimal(guarantee.to(PureDP).epsilon), Fraction(sensitivity.require_l1())
+        target = decimal(guarantee.to(PureDP).epsilon)
+        moved = Fraction(sensitivity.require_l1())
         if target == 0:
             raise InvalidParameter("guarantee", guarantee, "leaves nothing to count with", "Pass epsilon > 0.")
         rate = greatest(lambda rate: Fraction(rate) * moved <= target, float(target / moved))
@@ -281,7 +286,8 @@ class NestedCounts(Mechanism):
 
     def _intervals(self, part: quantile.Histogram, rng: np.random.Generator | None) -> list[tuple[int, int, int]]:
         """Rounds until another one would not narrow the intervals; what decides are noisy counts alone."""
-        shares, left = [float(quantile.share_of(share)) for share in self.shares], Fraction(self.rate)
+        shares = [float(quantile.share_of(share)) for share in self.shares]
+        left = Fraction(self.rate)
         last, hulls = self.highest - self.lowest < 2 * _FEWEST, []
         edges = np.arange(self.lowest, self.highest + 2) if last else self.ladder
         for more in range(_ROUNDS - 1, -1, -1):

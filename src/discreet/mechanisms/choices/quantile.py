@@ -169,8 +169,10 @@ class RankClasses:
         steps, counts = part
         ranks = np.concatenate([[0], np.cumsum(counts)])
         size = 2 * steps.size - 1
-        starts, widths = np.empty(size, np.int64), np.ones(size, np.int64)
-        left, right = np.empty(size, np.int64), np.empty(size, np.int64)
+        starts = np.empty(size, np.int64)
+        widths = np.ones(size, np.int64)
+        left = np.empty(size, np.int64)
+        right = np.empty(size, np.int64)
         starts[0::2], left[0::2], right[0::2] = steps, ranks[:-1], ranks[1:]
         starts[1::2], widths[1::2] = steps[:-1] + 1, np.diff(steps) - 1
         left[1::2] = right[1::2] = ranks[1:-1]
@@ -347,7 +349,8 @@ class QuantileChoice(Mechanism):
     def chances(self, truth: Truth) -> NDArray[np.float64]:
         """Probability of every grid point, for a single quantile and a moderate grid; for checks and plots."""
         part = histogram(truth, self.lowest, self.highest)
-        classes, target = RankClasses.of(part), _rank(self.probabilities[0], part)
+        classes = RankClasses.of(part)
+        target = _rank(self.probabilities[0], part)
         logs = -self.factor / target.denominator * classes.distances(target, target.denominator)
         weights = np.exp(logs - logs[classes.widths > 0].max())
         if self.flip:
@@ -402,7 +405,8 @@ class QuantileChoice(Mechanism):
         q = share_of(self.probabilities[middle])
         # The part's own share is rounded as shares are, so that ranks stay exact whatever the shares are.
         relative = share_of((q - low) / (high - low)) if high > low else Fraction(1, 2)
-        target, factor = relative * int(counts.sum()), Fraction(self.factor)
+        target = relative * int(counts.sum())
+        factor = Fraction(self.factor)
         step = RankClasses.of(part).draw(target, factor, rng, flip=self.flip)
         found[middle] = step
         below, above = _cut(steps, counts, step)
@@ -512,7 +516,8 @@ class IntervalEnds:
         """
         steps, counts = part
         ranks = np.concatenate([[0], np.cumsum(counts)])
-        below, upto = ranks[np.searchsorted(steps, self.lower)], ranks[np.searchsorted(steps, self.upper, side="right")]
+        below = ranks[np.searchsorted(steps, self.lower)]
+        upto = ranks[np.searchsorted(steps, self.upper, side="right")]
         margins = common // PARTS * self.margins
         low_short = margins + (common * below - int(targets[0] * common))[:, None]
         high_short = margins + (int(targets[1] * common) - common * upto)
@@ -703,7 +708,8 @@ class QuantileInterval(Mechanism):
         wanted = described.intervals()
         each = guarantee.split(len(wanted["shares"]))[0]
         first, second = (range_factor(part, sensitivity) for part in each.split([_FIRST_SHARE, 1 - _FIRST_SHARE]))
-        flip, miss = isinstance(guarantee, PureDP), described.noise_miss(second)
+        flip = isinstance(guarantee, PureDP)
+        miss = described.noise_miss(second)
         return cls(first=first, second=second, miss=miss, groups=groups, flip=flip, **wanted)
 
     def _stages(self, sensitivity: Sensitivity) -> list[RangeProfile | ImpliedProfile]:
@@ -735,7 +741,8 @@ class QuantileInterval(Mechanism):
         """An interval with ``miss`` = 1 − level reaches about this many ranks to either side of its quantile."""
         rows = math.ceil(2 * _AIM / (self.first + self.second))
         rough = max(self.highest - rows, self.lowest), self.highest
-        ends, middle = self.ends(rough, 1 - requirements.level(level)), sum(rough) / 2
+        ends = self.ends(rough, 1 - requirements.level(level))
+        middle = sum(rough) / 2
         inside = int(np.searchsorted(ends.lower, middle, side="right")), int(np.searchsorted(ends.upper, middle))
         likely = max(inside[0] - 3, 0), min(inside[1] + 2, ends.upper.size - 1)  # rungs a little outside the middle
         return float(ends.margins[likely]) / PARTS

@@ -667,7 +667,8 @@ class MarginsGaussian(MarginsNoise):
             axis: np.where(patterns >> place & 1, -1.0 / (self.sizes[axis] - 1), 1.0) for place, axis in enumerate(used)
         }
         # The two values of a sum have the same sign or opposite ones: a column for each.
-        signs, found = np.array([1.0, -1.0]), np.zeros((patterns.size, 2))
+        signs = np.array([1.0, -1.0])
+        found = np.zeros((patterns.size, 2))
         for one, cost in zip(self.components, costs, strict=True):
             alike = math.prod((factors[axis] for axis in one.axes), start=np.ones(patterns.size))[:, None]
             found += float(cost) * (1 - alike * (signs if one.layer else 1.0))

@@ -307,7 +307,8 @@ def exact_total(truth: Truth) -> float:
     if array.dtype == object:
         return float(sum((Fraction(cell) for cell in array.ravel()), Fraction(0)))
     if array.dtype.kind in "iu":
-        low, high = int(array.min(initial=0)), int(array.max(initial=0))
+        low = int(array.min(initial=0))
+        high = int(array.max(initial=0))
         if max(-low, high) * max(array.size, 1) < 2**63:
             return float(int(array.sum()))
         return float(sum(int(cell) for cell in array.ravel()))

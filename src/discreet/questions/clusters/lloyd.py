@@ -148,7 +148,8 @@ def _nearest(cells: Array, centres: Array) -> NDArray[np.intp]:
     """argmax of x·c − |c|²/2, which orders centres like the distance; no fused or blocked arithmetic."""
     best = np.zeros(cells.shape[1], dtype=np.intp)
     highest = np.full(cells.shape[1], -np.inf)
-    score, product = np.empty(cells.shape[1]), np.empty(cells.shape[1])
+    score = np.empty(cells.shape[1])
+    product = np.empty(cells.shape[1])
     for index, centre in enumerate(centres):
         np.multiply(cells[0], centre[0] / RESOLUTION, out=score)
         score -= float(np.dot(centre, centre)) / 2

@@ -173,7 +173,8 @@ class ClusterModel(Readable):
     def restored(self, data: Any) -> Self:
         for name in self._answered:
             setattr(self, name, np.asarray(data[name]))
-        self.n_iter_, self.guarantee_ = data["n_iter_"], Guarantee.from_dict(data["guarantee"])
+        self.n_iter_ = data["n_iter_"]
+        self.guarantee_ = Guarantee.from_dict(data["guarantee"])
         self.release_id_, self.created_ = data["release_id"], data["created"]
         return self
 

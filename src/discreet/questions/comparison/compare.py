@@ -187,7 +187,8 @@ class MeanComparison(Readable):
         """Diagnostic plot of private outputs: density of the estimate's error, with and without the privacy noise."""
         import altair as alt
 
-        law, plain = self.contrast.law, Contrast(0.0, self.contrast.sampling_variance, self.contrast.df)
+        law = self.contrast.law
+        plain = Contrast(0.0, self.contrast.sampling_variance, self.contrast.df)
         reach = 4 * self.standard_error
         edges = np.linspace(-reach, reach, 161)
         rows = []
@@ -275,7 +276,8 @@ class MeanComparison(Readable):
 
 def _ratio(top: ArmScore, bottom: ArmScore, level: float) -> Interval:
     """Interval for the ratio of two means less 1, from an interval for each (Donner and Zou 2012)."""
-    (least, most), (low, high) = top.ends(level), bottom.ends(level)
+    (least, most) = top.ends(level)
+    (low, high) = bottom.ends(level)
     above, below = float(top.estimate), float(bottom.estimate)
     if low <= 0 or below <= 0:
         raise InvalidParameter(

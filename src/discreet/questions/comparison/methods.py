@@ -261,7 +261,8 @@ def arm_moments(
     count: int, summed: int, squares: int, largest: int, *, public: bool, weight: Fraction
 ) -> list[Fraction]:
     """The moments of `MeanDifference` for one arm, exactly."""
-    first, second = Fraction(summed, largest), Fraction(squares, largest**2)
+    first = Fraction(summed, largest)
+    second = Fraction(squares, largest**2)
     if public:
         return [first, weight * (first - second)]
     return [count - 2 * first + second, 2 * (first - second), second]
@@ -661,7 +662,8 @@ def placed(start: Contrast, partitions: int, censor: tuple[float, float]) -> tup
 
 def within(interval: tuple[Any, Any], bounds: tuple[float, float]) -> tuple[float, float]:
     """The part of an interval that partition values can reach; all of it where noise put the interval outside."""
-    low, high = max(float(interval[0]), bounds[0]), min(float(interval[1]), bounds[1])
+    low = max(float(interval[0]), bounds[0])
+    high = min(float(interval[1]), bounds[1])
     return (low, high) if low < high else bounds
 
 
@@ -682,7 +684,8 @@ def fitted(posterior: NoiseAwarePosterior, start: Contrast, *, kurtosis: float) 
     interval over both.
     """
     mean, _, sigma = posterior.moments()
-    misfits, aware = posterior.misfit(mean, sigma) > _MISFIT, noise_aware_contrast(posterior, kurtosis=kurtosis)
+    misfits = posterior.misfit(mean, sigma) > _MISFIT
+    aware = noise_aware_contrast(posterior, kurtosis=kurtosis)
     apart = np.abs(np.asarray(start.estimate) - aware.estimate)
     both = np.concatenate([np.asarray(start.noise), apart[None]])
     alone = np.zeros_like(both)
@@ -765,7 +768,8 @@ def expected_error(
     error = (high - low) ** 2 * math.sqrt(moved * sum(size**-4 for size in sizes[:2]))
     believed = math.sqrt(float(positive_part_mean(sampling, error)) * count)
     reach = [-float(scipy.special.ndtri(share)) * believed + doubt for share in setting.censor]
-    width, sigma = sum(reach), math.sqrt(sampling * count + start_noise)
+    width = sum(reach)
+    sigma = math.sqrt(sampling * count + start_noise)
     inside = float(sum(scipy.special.ndtr(end / sigma) for end in reach)) - 1
     partition = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
     scale = second.mechanism.calibrate(second.guarantee, partition).scale

@@ -123,14 +123,16 @@ class Sanitizer:
         counts[-1] -= 1
         choice = QuantileChoice(factor=self._factor, probabilities=(q,), lowest=0, highest=cells, grid=1.0)
         # One unit moves one of the P values, so every rank distance moves by at most one.
-        histogram, moved = np.stack([seen, counts]), Sensitivity(l1=1.0)
+        histogram = np.stack([seen, counts])
+        moved = Sensitivity(l1=1.0)
         drawn = [float(np.asarray(self.spending.draw(choice, histogram, moved))) for _ in range(self.m)]
         return np.asarray([[low + grid * step for step in drawn]])
 
     def add(self, values: Array, sensitivity: Any) -> Array:
         """Values plus noise for a given (public) sensitivity, element by element."""
         if self.spending.rng is not None:
-            shape, rng = np.broadcast_shapes(np.shape(values), np.shape(sensitivity)), self.spending.rng
+            shape = np.broadcast_shapes(np.shape(values), np.shape(sensitivity))
+            rng = self.spending.rng
             draw = rng.laplace(size=shape) if self.spending.mechanism is Laplace else rng.standard_normal(shape)
             return np.asarray(values + self._unit * np.asarray(sensitivity) * draw)
         values, scales = np.broadcast_arrays(np.asarray(values, dtype=float), np.asarray(sensitivity, dtype=float))
@@ -149,7 +151,8 @@ def simulated_quantiles(
     if ends is None:
         points, first = ordered, 1
     else:
-        points, first = np.column_stack([np.full(rows, ends[0]), ordered, np.full(rows, ends[1])]), 0
+        points = np.column_stack([np.full(rows, ends[0]), ordered, np.full(rows, ends[1])])
+        first = 0
     ranks = np.arange(first, first + points.shape[1] - 1)
     reach = _NEGLIGIBLE / factor
     kept = np.flatnonzero(np.abs(ranks - q * count) <= reach)
@@ -371,12 +374,15 @@ class PaperMethod(Method):
         # An interval of no width gets one whose square is still a positive float.
         high = np.maximum(high, low + 1e-12 * (np.abs(low) + np.abs(high)) + 1e-150)
         if self.double_down or not self.as_published:
-            first, last = _positions(ordered.values, low), _positions(ordered.values, high)
+            first = _positions(ordered.values, low)
+            last = _positions(ordered.values, high)
         else:
-            first, last = np.full(low.shape, shares[0]), np.full(low.shape, count - shares[1])
+            first = np.full(low.shape, shares[0])
+            last = np.full(low.shape, count - shares[1])
         inside = (last - first).astype(float)
         if self.as_published:
-            centre, reach = np.zeros_like(low), (high - low, np.maximum(low**2, high**2))
+            centre = np.zeros_like(low)
+            reach = (high - low, np.maximum(low**2, high**2))
             sums = _between(ordered.running, first, last), _between(ordered.running_squares, first, last)
         else:
             centre = (low + high) / 2
@@ -399,7 +405,8 @@ class PaperMethod(Method):
 
 def combined(estimates: LocationEstimate) -> Contrast:
     """liu2023 (6) and (7), for every row."""
-    theta, variance = np.asarray(estimates.estimate), np.maximum(np.asarray(estimates.variance), 0.0)
+    theta = np.asarray(estimates.estimate)
+    variance = np.maximum(np.asarray(estimates.variance), 0.0)
     m = theta.shape[1]
     within = variance.mean(axis=1)
     if m == 1:

@@ -288,7 +288,8 @@ def plan_comparison(
     count = partitions if partitions is not None else suggested_partitions(min(sizes))
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=count, censor=censor)
     public = size_is_public(neighbours, arm)
-    setting, spending = Setting(statistic, neighbours, sizes if public else None), Spending(guarantee)
+    setting = Setting(statistic, neighbours, sizes if public else None)
+    spending = Spending(guarantee)
     low, high = statistic.bounds
     if guess > high - low:
         raise InvalidParameter(
@@ -559,7 +560,8 @@ class OutcomesOfArms(Question[A]):
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         remaining, after = affordable(ledger, self.claim(ledger).guarantee)
-        planned, unsaid = self.methods_plan(), () if self.expected_rows else (EXPECTED_ROWS,)
+        planned = self.methods_plan()
+        unsaid = () if self.expected_rows else (EXPECTED_ROWS,)
         error = None if planned is None else planned.standard_error[planned.method]
         return Plan(
             statistic=self.statistic.name,

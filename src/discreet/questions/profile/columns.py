@@ -474,7 +474,8 @@ class CellCounts:
         found = self.counts.astype(float)
         for block in range(len(common) + 1):
             mine, its = own == block, theirs == block
-            spread, others = mine.sum() * self.deviation**2, its.sum() * other.deviation**2
+            spread = mine.sum() * self.deviation**2
+            others = its.sum() * other.deviation**2
             found[mine] += (other.counts[its].sum() - self.counts[mine].sum()) * self.deviation**2 / (spread + others)
         return found
 
@@ -547,10 +548,12 @@ class CellCounts:
         1 − level. An end that is not known is infinite.
         """
         edges = np.asarray(self.edges)
-        below, above = np.cumsum(self.counts)[:-1], np.cumsum(self.counts[::-1])[::-1][1:]
+        below = np.cumsum(self.counts)[:-1]
+        above = np.cumsum(self.counts[::-1])[::-1][1:]
         tilt = (1 - q) * below - q * above
         reach = _tilt_reaches(self.mechanism, self.summed, edges.size, q, level)
-        sure_below, sure_above = np.flatnonzero(tilt + reach < 0), np.flatnonzero(tilt - reach > 0)
+        sure_below = np.flatnonzero(tilt + reach < 0)
+        sure_above = np.flatnonzero(tilt - reach > 0)
         low = float(edges[sure_below[-1]]) if sure_below.size else -np.inf
         high = float(edges[sure_above[0]]) if sure_above.size else np.inf
         return self._interpolated(tilt), low, max(high, low)
@@ -717,7 +720,8 @@ class ProfiledNumber:
 
     def proportion_words(self) -> str:
         """A proportion in words: with its interval where that is not all but nothing."""
-        low, high = float(self.interval.low), float(self.interval.high)
+        low = float(self.interval.low)
+        high = float(self.interval.high)
         if high - low <= _SHARP:
             return percent(self.value)
         return f"at most {percent(high)}" if low <= 0 else f"{percent(self.value)} ({percent(low)} to {percent(high)})"
@@ -955,7 +959,8 @@ def _closest(grids: Sequence[CellCounts], q: float, level: float) -> tuple[float
     The last grid divides the largest values, the first one also the small ones.
     """
     found = [grid.quantile(q, 1 - (1 - level) / len(grids)) for grid in grids]
-    low, high = max(one[1] for one in found), min(one[2] for one in found)
+    low = max(one[1] for one in found)
+    high = min(one[2] for one in found)
     value = min(found, key=lambda one: one[2] - one[1])[0]
     return (min(max(value, low), high), low, high) if low < high else found[0]  # both miss once in 1 / (1 - level)
 

@@ -303,7 +303,8 @@ class ProfileRelease(Readable):
 
     def _proportion(self, name: str, place: int) -> ProfiledNumber:
         """A count over the number of units: both lie in their intervals at once."""
-        part, whole = self._counted(self.stages[0], name, place, _HALF_MISS), self._units_of_proportions
+        part = self._counted(self.stages[0], name, place, _HALF_MISS)
+        whole = self._units_of_proportions
         shown = min(part.value / max(whole.value, 1.0), 1.0)
         low = min(part.interval.low / max(whole.interval.high, 1.0), shown)
         high = 1.0 if whole.interval.low < 1 else min(max(part.interval.high / whole.interval.low, shown), 1.0)

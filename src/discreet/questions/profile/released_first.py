@@ -216,7 +216,8 @@ def between_edges(question: Question[Any], schema: Schema) -> dict[str, Bounds]:
     """Bounds where public edges are enough for a column whose own are private: the end bins hold what lies beyond."""
     found = {}
     for name in question.columns_read():
-        expected, edges = schema.columns.get(name), _binned(question, name)
+        expected = schema.columns.get(name)
+        edges = _binned(question, name)
         if isinstance(expected, PrivateBounds) and isinstance(edges, Sequence):
             ends = float(edges[0]), float(edges[-1])
             grid = float(common_step(expected.step, *map(decimal, ends)))

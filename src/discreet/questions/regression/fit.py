@@ -313,7 +313,9 @@ class RegressionRelease(Release):
 
     def _table(self, alpha: float) -> list[tuple[str, ...]]:
         """The coefficients as lines of a table."""
-        intervals, pvalues, letter = self.intervals(alpha), self.pvalues, "z" if self._logistic else "t"
+        intervals = self.intervals(alpha)
+        pvalues = self.pvalues
+        letter = "z" if self._logistic else "t"
         head = ("", "coef", "std err", letter, f"P>|{letter}|", f"[{alpha / 2:g}", f"{1 - alpha / 2:g}]")
         lines: list[tuple[str, ...]] = [head]
         for name, spread in self.bse.items():

@@ -78,7 +78,8 @@ def exact_squares(
 ) -> NDArray[Any]:
     """Totals of (2(w·z)² − 1)(2e² − 1), each square over its largest value, still private."""
     pulls, reaches, cut = MeasuredSquares.pulls(fit)
-    schema, every = rows.schema, [*zip((-fit.coefficients).tolist(), terms, strict=True), (1.0, outcome)]
+    schema = rows.schema
+    every = [*zip((-fit.coefficients).tolist(), terms, strict=True), (1.0, outcome)]
     residual = _linear(schema, selected, [(value / cut, term) for value, term in every])
     along = [
         _linear(schema, selected, list(zip((pull / reach).tolist(), terms, strict=True)))
@@ -321,7 +322,8 @@ class RegressionQuestion(CoefficientsQuestion):
             return super().claim(ledger)
         measured = self.measurement
         moments = cast(Moments, measured.statistic)
-        costs, terms = self._costs(moments), sum(len(moments.terms(one)) for one in (moments.on, *self.smaller))
+        costs = self._costs(moments)
+        terms = sum(len(moments.terms(one)) for one in (moments.on, *self.smaller))
         draws = (
             self._draws(moments)
             if isinstance(moments, MomentProducts)

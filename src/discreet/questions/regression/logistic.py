@@ -146,7 +146,8 @@ class LogisticQuestion(CoefficientsQuestion):
 
     def _released(self, moments: LogisticMoments) -> Measurement:
         """The measurement of the moments: as a table where there are no numbers."""
-        labels, read = tuple(moments.labels), f"the coefficient of {moments.terms(moments.on)[1].name}"
+        labels = tuple(moments.labels)
+        read = f"the coefficient of {moments.terms(moments.on)[1].name}"
         if not moments.columns:
             table = table_measurement(self, labels, self.contribution)
             found = replace(table, statistic=moments, value=lambda counts, _: counts.astype(np.int64), read=read)

@@ -130,7 +130,8 @@ class RegressionColumns(ABC):
 
     def linear(self, term: Coefficient) -> Linear:
         """A term as a function of a row."""
-        constants, slopes = np.zeros(self.cells), np.zeros(len(self.columns))
+        constants = np.zeros(self.cells)
+        slopes = np.zeros(len(self.columns))
         if term.column in self.columns:
             slopes[self.columns.index(term.column)] = 1.0
         elif term.column:
@@ -496,7 +497,8 @@ def read_moments(
     shared: dict[str, Any] = {"totals": totals, "size": size, "rows_per_unit": rows_per_unit}
     laws = [mechanism.law(0.0) for mechanism, _ in drawn]
     if not isinstance(of, MomentProducts):
-        noise, kurtosis = float(np.max(np.asarray(laws[0].variance))), excess_kurtosis(laws[0])
+        noise = float(np.max(np.asarray(laws[0].variance)))
+        kurtosis = excess_kurtosis(laws[0])
         return LinearMoments(noise=noise, kurtosis=kurtosis, cells=of.cells, degrees=of.degrees, **shared)
     boxes = [(one.dimension,) * one.boxes for one, _ in drawn if isinstance(one, BoxNoise)]
     variances = [np.full(np.size(value), float(law.variance)) for law, (_, value) in zip(laws, drawn, strict=True)]
@@ -523,7 +525,8 @@ def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
 
 
 def _released_fit(of: Moments, released: RegressionRelease, rows_per_unit: int) -> LeastSquares:
-    drawn, products = [(released.mechanism, released.value)], released.public.get("products")
+    drawn = [(released.mechanism, released.value)]
+    products = released.public.get("products")
     if products is not None:
         drawn.append((mechanism_from_dict(products["mechanism"]), products["value"]))
     stored = released.public.get("centred_squares")
@@ -584,7 +587,8 @@ def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> flo
     terms = moments.terms(moments.on)[1:]
     means = {one: _middle(moments, one) + (one.label is None) * GUESSED_MEAN / 2 for one in (*terms, moments.explained)}
     centred = {one: _around(moments, one, mean) for one, mean in means.items()}
-    outcome, spreads = centred[moments.explained], [moments.spread(term) for term in terms]
+    outcome = centred[moments.explained]
+    spreads = [moments.spread(term) for term in terms]
     return noise_of_slopes(read, [centred[term] for term in terms], outcome, spreads, GUESSED_SLOPE)
 
 

@@ -408,10 +408,14 @@ class MarginsRelease(Release):
         def placed(values: NDArray[Any]) -> NDArray[Any]:
             return np.transpose(values, order) if columns else values
 
-        measured, error, reach = placed(self.counts(axes)), self.noise.standard_error(axes), self.noise.reach
-        whole, possible = self._whole(axes), placed(self.margins.possible(axes))
+        measured = placed(self.counts(axes))
+        error = self.noise.standard_error(axes)
+        reach = self.noise.reach
+        whole = self._whole(axes)
+        possible = placed(self.margins.possible(axes))
         shown = np.where(possible, np.maximum(measured, 0.0), 0.0) if whole is None else placed(whole).astype(float)
-        total, spread = max(self.total, 1.0), float(self.rows_per_unit)
+        total = max(self.total, 1.0)
+        spread = float(self.rows_per_unit)
 
         def around(low: Array, high: Array) -> tuple[Array, Array]:
             """Widened to the count that is presented, which can only raise the probability of covering the truth."""
@@ -842,10 +846,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             )  # fmt: skip
         rows = schema.contribution(self.contribution).most_rows(cells)
         sensitivity = statistic.sensitivity(schema.neighbours, rows_per_unit=rows)
-        workload, replaced = (
-            statistic.workload(self.weights, self.accuracy),
-            schema.neighbours is Neighbours.REPLACE_ONE,
-        )
+        workload = statistic.workload(self.weights, self.accuracy)
+        replaced = schema.neighbours is Neighbours.REPLACE_ONE
         mechanism = margins_noise(self.guarantee, sensitivity, workload, replaced=replaced)
         errors = [mechanism.standard_error(statistic.axes(table)) for table in statistic.tables]
         return Measurement(
@@ -868,7 +870,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         """The error of every table, where there are several."""
-        statistic, noise = cast(Margins, found.statistic), cast(MarginsNoise, found.mechanism)
+        statistic = cast(Margins, found.statistic)
+        noise = cast(MarginsNoise, found.mechanism)
         if len(statistic.tables) < 2:
             return super()._notes(found)
         errors = [noise.reach(0.95) * noise.standard_error(statistic.axes(table)) for table in statistic.tables]

@@ -89,7 +89,8 @@ def _weights(variances: Mapping[Axes, float], sizes: Sequence[int]) -> Array:
     """Precision of every cosine coefficient; 0 where nothing was measured."""
     known = [variance for variance in variances.values() if variance > 0]
     least = min(known, default=1.0) * 1e-3  # stands for "known": a thousand times more precise than any measurement
-    most, weight = max(map(len, variances)), np.zeros(tuple(sizes))
+    most = max(map(len, variances))
+    weight = np.zeros(tuple(sizes))
     for axes, variance in variances.items():
         place = tuple(slice(1, None) if axis in axes else slice(0, 1) for axis in range(len(sizes)))
         others = math.prod(size for axis, size in enumerate(sizes) if axis not in axes)
@@ -110,7 +111,8 @@ def whole_table(
     allowed = np.ones(table.shape, dtype=bool) if possible is None else possible
     if not allowed.any():
         return kept.astype(np.int64)
-    score, missing = _missed(table - kept, margins), int(total - kept.sum())
+    score = _missed(table - kept, margins)
+    missing = int(total - kept.sum())
     while missing:
         sign = 1 if missing > 0 else -1
         open_cells = allowed if sign > 0 else allowed & (kept > 0)
@@ -171,7 +173,8 @@ def _with_sums(table: Array, rows: NDArray[np.int64], columns: NDArray[np.int64]
     kept = np.minimum(kept, np.minimum(rows[:, None], columns[None, :]))
     _take_back(kept, rows)
     _take_back(kept.T, columns)
-    left_rows, left_columns = rows - kept.sum(axis=1), columns - kept.sum(axis=0)
+    left_rows = rows - kept.sum(axis=1)
+    left_columns = columns - kept.sum(axis=0)
     while left_rows.any():  # both have the same total, so a cell with room along both axes is always there
         room = np.minimum(left_rows[:, None], left_columns[None, :])
         best = np.unravel_index(int(np.argmax(np.where(room > 0, near - kept, -np.inf))), kept.shape)
@@ -220,7 +223,8 @@ def maximum_entropy(table: Array, margins: Sequence[Axes], possible: NDArray[np.
         off = 0.0
         for axes in largest:
             others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-            has, should = fitted.sum(axis=others, keepdims=True), wanted.sum(axis=others, keepdims=True)
+            has = fitted.sum(axis=others, keepdims=True)
+            should = wanted.sum(axis=others, keepdims=True)
             off = max(off, float(np.abs(has - should).max()))
             fitted = fitted * np.divide(should, has, out=np.zeros_like(has), where=has > 0)
         if off < _FITTED:
@@ -235,7 +239,8 @@ def synthetic_estimate(results: Sequence[float]) -> DerivedNumber:
     rows, so the variance of the mean of m results is (1 + 1/m) times their variance.
     """
     found, sets = np.asarray(results, dtype=float), len(results)
-    estimate, error = float(found.mean()), math.sqrt((1 + 1 / sets) * float(found.var(ddof=1)))
+    estimate = float(found.mean())
+    error = math.sqrt((1 + 1 / sets) * float(found.var(ddof=1)))
 
     def ends(level: float) -> tuple[float, float]:
         reach = float(scipy.special.stdtrit(sets - 1, (1 + level) / 2)) * error

@@ -192,7 +192,8 @@ class CellEstimates(Tidy):
 
         found, mean = [], f"mean_{self.mean_of}"
         for cell, told in zip(product(*self.labels), self._numbers(level), strict=True):
-            label, labels = " · ".join(map(str, cell)) or "total", dict(zip(self.columns, cell, strict=True))
+            label = " · ".join(map(str, cell)) or "total"
+            labels = dict(zip(self.columns, cell, strict=True))
             both, error = (between("noise"), between("population")), told["standard_error"]
             found.append(Reading(label, told[self.kind], *both, labels=labels, measure=self.kind, standard_error=error))
             if mean in told:
@@ -249,7 +250,8 @@ def _summed(release: TableRelease, cells: Array, axes: tuple[int, ...]) -> Array
 def margin(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
     """Counts by the given axes."""
     table = measured_table(release)
-    measured, estimate = _summed(release, table.cells, axes), whole_count(_summed(release, table.value, axes))
+    measured = _summed(release, table.cells, axes)
+    estimate = whole_count(_summed(release, table.value, axes))
     merged = table.cells.size // measured.size
     error = math.sqrt(table.count_variance(merged))
 
@@ -271,7 +273,8 @@ def proportions(release: TableRelease, axes: tuple[int, ...]) -> CellEstimates:
     table = measured_table(release)
     published = np.maximum(_summed(release, table.value, axes), 0.0)
     total = float(published.sum())
-    measured, merged = _summed(release, table.cells, axes) / table.size, table.cells.size // published.size
+    measured = _summed(release, table.cells, axes) / table.size
+    merged = table.cells.size // published.size
     return CellEstimates(
         **_described(release, axes),
         kind="share",
@@ -640,8 +643,10 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         if not self.shrink:
             return super()._notes(found)
-        cells, mechanism = self.schema.cells(found.by), cast(JamesSteinGaussian, found.mechanism)
-        even, any_table = mechanism.l2_cost(np.zeros(cells)), mechanism.l2_cost(_spread_out(cells))
+        cells = self.schema.cells(found.by)
+        mechanism = cast(JamesSteinGaussian, found.mechanism)
+        even = mechanism.l2_cost(np.zeros(cells))
+        any_table = mechanism.l2_cost(_spread_out(cells))
         plain = cells * mechanism.scale**2
         return (
             f"shrink: the squared errors of all {cells} cells add up to {even:.3g} where cells are equal and at most "
