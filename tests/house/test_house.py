@@ -214,7 +214,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_266,
+    "code lines": 53_278,
     "classes": 512,
     "class names with several meanings": 0,
     "entries at the top": 16,

@@ -1,11 +1,14 @@
 """Tables of other programs: types follow from their dictionaries, and what they say about columns reaches the plan."""
 
+import json
 import stat
+import tomllib
 from datetime import date, datetime
 from pathlib import Path
 
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyreadstat
 import pytest
@@ -14,6 +17,7 @@ from discreet.cli.main import main
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.plans.convert import convert, described
 from discreet.plans.job import Job
+from discreet.plans.skeleton import skeleton
 
 ROWS = pd.DataFrame({"sex": [1.0, 2.0, 9.0, 1.0], "age": [30.0, 41.5, None, 99.0], "town": ["Ulm", "", "Köln", "Bonn"]})
 BORN = [date(1990, 5, 17), date(1582, 10, 15), None, date(2026, 11, 18)]
@@ -130,3 +134,24 @@ def test_from_a_file_of_spss_to_a_release(
     (spss.parent / "plan.toml").write_text(text)
     Job(spss.parent / "plan.toml").run()
     assert "men" in (spss.parent / "plan-report" / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b"", b"{", b"[]", b'{"other": 1}', b'{"title": 1}', b'{"labels": ["a"]}', b'{"labels": {"1": 2}}',
+        b'{"missing": "9"}', b'{"missing": [null]}', b"[" * 100_000,
+    ],
+)  # fmt: skip
+def test_what_others_wrote_into_a_file_is_left_alone(tmp_path: Path, stored: bytes) -> None:
+    field = pa.field("x", pa.float64(), metadata={b"discreet": stored})
+    pq.write_table(pa.Table.from_arrays([pa.array([1.0])], schema=pa.schema([field])), tmp_path / "a.parquet")
+    assert described(str(tmp_path / "a.parquet")) == {}
+
+
+def test_no_title_or_code_leaves_its_comment(tmp_path: Path) -> None:
+    told = {"title": "a\n[budget]\nepsilon = 9", "labels": {}, "missing": ["1]\n[budget]\nepsilon = 9"]}
+    field = pa.field("x", pa.float64(), metadata={b"discreet": json.dumps(told).encode()})
+    pq.write_table(pa.Table.from_arrays([pa.array([1.0])], schema=pa.schema([field])), tmp_path / "a.parquet")
+    text = skeleton("a.parquet", {"x": "double"}, told=described(str(tmp_path / "a.parquet")))
+    assert tomllib.loads(text)["budget"] == {"epsilon": 1.0}

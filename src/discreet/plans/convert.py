@@ -102,10 +102,22 @@ def described(file: str) -> dict[str, Described]:
 
     found = {}
     for column in parquet.read_schema(file):
-        stored = (column.metadata or {}).get(b"discreet")
-        if stored is not None:
-            found[column.name] = Described(**json.loads(stored))
+        told = _told((column.metadata or {}).get(b"discreet", b""))
+        if told is not None:
+            found[column.name] = told
     return found
+
+
+def _told(stored: bytes) -> Described | None:
+    """What was stored of a column; None where it was not stored by `convert`, since anybody can write such files."""
+    try:
+        told = Described(**json.loads(stored))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    texts = (told.title, *told.labels, *told.labels.values()) if isinstance(told.labels, dict) else (None,)
+    codes = told.missing if isinstance(told.missing, list) else [None]
+    known = all(isinstance(one, str) for one in texts) and all(isinstance(one, str | float | int) for one in codes)
+    return told if known else None
 
 
 # ---- Dictionaries: SPSS, Stata and SAS say of every column whether it is text, what it is called and what codes mean.

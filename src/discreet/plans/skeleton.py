@@ -86,7 +86,7 @@ def skeleton(
     ]
     for name, kind in types.items():
         about = told.get(name, Described())
-        title = f": {printable(about.title)}" if about.title else ""
+        title = f": {_quoted(about.title)}" if about.title else ""
         lines += ["", f'# [schema.columns."{_quoted(name)}"]{f"  # {kind}{title}" if typed else ""}']
         lines += _column_lines(kind, about)
     lines += ["", *_questions(), "[[release]]", 'name = "rows"', 'ask = "count"', "weight = 1.0", ""]
@@ -134,7 +134,7 @@ def _questions() -> list[str]:
 def _column_lines(kind: str, about: Described) -> list[str]:
     codes = [*map(code_text, about.missing)]
     words = {code: label for code, label in about.labels.items() if code not in codes}
-    number = kind.startswith(_NUMBERS) and not words
+    number = kind.startswith(_NUMBERS) and not words and not any(isinstance(one, str) for one in about.missing)
     missing = [f"# missing = [{', '.join(codes if number else map(json.dumps, codes))}]"] if codes else []
     if not words:
         return [*_lines_of_kind(kind), *missing]
