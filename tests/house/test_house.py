@@ -19,6 +19,7 @@ import discreet
 from discreet import Bounds, PureDP, Schema, Session
 from discreet.audit.statistical import no_collection
 from discreet.plans.job import Job
+from discreet.questions import asked
 from discreet.results.release import Release
 
 SOURCE = Path(discreet.__file__).parent
@@ -194,6 +195,7 @@ def measured() -> dict[str, float]:
     )
     comments = sum(text.count("\n# ") + len(re.findall(r"\n +# |  # ", text)) for text in texts.values())
     whole, core = sum(lines.values()), [size for file, size in lines.items() if room(str(file)) == "core"]
+    assert all(asked().values())  # which imports every question, with its releases
     releases = [Release]
     for one in releases:
         releases += one.__subclasses__()
@@ -206,6 +208,7 @@ def measured() -> dict[str, float]:
         "entries at the top": sum(not one.name.startswith("__p") and one.suffix != ".pyi" for one in SOURCE.iterdir()),
         "core: code lines": sum(core),
         "imports, per mille of the code": round(1000 * imports / whole),
+        "kinds of release": sum(one.__module__.startswith("discreet.") for one in {*releases}) - 1,
         "own classes in the longest MRO of a release": max(own),
         "facade: code lines": lines[SOURCE / "questions" / "facade.py"],
         "code lines for each comment": round(whole / comments),
@@ -220,6 +223,7 @@ MOST = {
     "entries at the top": 16,
     "core: code lines": 5_897,
     "imports, per mille of the code": 78,
+    "kinds of release": 16,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 110,
     "code lines for each comment": 26,
