@@ -223,14 +223,15 @@ def _name(reading: ReadingFacts) -> str:
 
 def _reliable(readings: Sequence[ReadingFacts]) -> list[ReadingFacts]:
     """Numbers that may be put in an order: an extreme one that noise made is no range."""
-    return [one for one in readings if reliability(one) != "unreliable" and not _says_nothing(one, readings)]
+    hidden = {id(one) for one in _hidden(readings)}
+    return [one for one in readings if reliability(one) != "unreliable" and id(one) not in hidden]
 
 
-def _says_nothing(reading: ReadingFacts, readings: Sequence[ReadingFacts]) -> bool:
-    """Whether the interval of a number holds all the others, of which there are several."""
-    known = reading["noise"] or reading["population"]
-    others = [one["estimate"] for one in readings if one is not reading]
-    return known is not None and len(others) > 2 and known["low"] <= min(others) <= max(others) <= known["high"]
+def _hidden(readings: Sequence[ReadingFacts]) -> list[ReadingFacts]:
+    """Numbers whose interval holds all the others, of which there are several: nothing is known of their place."""
+    low, high = (end((one["estimate"] for one in readings), default=0.0) for end in (min, max))
+    known = [(one, one["noise"] or one["population"]) for one in readings if len(readings) >= _FEW]
+    return [one for one, within in known if within is not None and within["low"] <= low and high <= within["high"]]
 
 
 def _unreliable(readings: Sequence[ReadingFacts]) -> list[str]:
@@ -240,7 +241,7 @@ def _unreliable(readings: Sequence[ReadingFacts]) -> list[str]:
         told = [
             f"{marked:,} of {len(readings):,} numbers are unreliable: their standard error exceeds a third of them."
         ]
-    hidden = [_name(one) for one in readings if _says_nothing(one, readings)]
+    hidden = [_name(one) for one in _hidden(readings)]
     if 0 < len(hidden) < len(readings) - 1:
         more = f" and {len(hidden) - _FEW:,} more" if len(hidden) > _FEW else ""
         told.append(
