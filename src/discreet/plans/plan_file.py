@@ -513,11 +513,12 @@ class _Reader:
         own = self.data.get("period")
         if own is not None and not isinstance(own, str):
             raise self.error("period", f'period = {own!r} must be text. Write period = "2026-11", or "{{month}}".')
-        if given is not None and own is None:
-            raise self.error("", f'--period {given} needs a plan with a period. Write period = "{{month}}" in it.')
-        if given is not None and own in _PATTERNS and not re.fullmatch(_PATTERNS[own][1], given):
-            fix = f"Give one such as {period_of(own)}."
-            raise self.error("period", f"--period {given} is no {own[1:-1]}, and the plan asks for one. {fix}")
+        if given is not None:
+            if own is None:
+                raise self.error("", f'--period {given} needs a plan with a period. Write period = "{{month}}" in it.')
+            if own in _PATTERNS and not re.fullmatch(_PATTERNS[own][1], given):
+                fix = f"Give one such as {period_of(own)}."
+                raise self.error("period", f"--period {given} is no {own[1:-1]}, and the plan asks for one. {fix}")
         wanted = given or own
         if wanted is None:
             return None

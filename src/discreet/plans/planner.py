@@ -76,10 +76,11 @@ class Planner(Questions):
           smallest effect  5
         """
         wanted = requirements.positive("effect", effect)
-        kinds = {name: kind for name, kind in asked().items() if kind.detects}
-        if ask not in kinds:
+        known = asked()
+        if ask not in known or not known[ask].detects:
+            kinds = {name: kind for name, kind in known.items() if kind.detects}
             raise InvalidParameter("ask", ask, "must be a test, a comparison or a regression", meant(ask, kinds))
-        question = kinds[ask](self.schema, *settings, **named)
+        question = known[ask](self.schema, *settings, **named)
         if self.schema.size is not None:
             raise InvalidParameter(
                 "size", self.schema.size, "is the public number of rows", "Leave it out of the schema."
