@@ -590,7 +590,7 @@ class ArmComparisons(Readable):
         """One sentence per pair, one about all arms together, and one that says what was corrected for."""
         said = []
         for one in self.pairs:
-            difference, _, interval = reading_words(one.readings()[0].to_dict())
+            difference, _, interval = reading_words(one.difference().to_dict())
             told = f"({interval}; {pvalue_equation(one.pvalue)})"
             if one.pvalue <= 0.05:
                 way = "above" if one.estimate >= 0 else "below"
