@@ -327,8 +327,9 @@ def _expected(world: GeneratedWorld, question: Question[Any]) -> dict[int, list[
     """The exact value of a count, sum, table or mean by position of the table, where nobody is over a limit."""
     by, column = (getattr(question, name, None) for name in ("by", "column"))
     cells = [*([] if by is None else [by] if isinstance(by, str) else by), *getattr(question, "columns", ())]
-    plain = question.ask in ("count", "sum", "table", "mean") and question.schema is world.schema
-    if not plain or (question.ask == "mean" and (not cells or getattr(question, "variance", False))):
+    plain = question.ask in ("count", "sum", "table", "mean") and question.schema == world.schema
+    own = getattr(question, "contribution", None) is not None or question.omit is not None  # other rows
+    if not plain or own or (question.ask == "mean" and (not cells or getattr(question, "variance", None) is not False)):
         return {}
     value: Callable[..., list[Fraction]] = _parts_of_mean if question.ask == "mean" else _totals
     return {place: value(world.tables[place], world.schema, cells, column) for place in world.within}
