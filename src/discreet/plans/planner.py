@@ -92,16 +92,15 @@ class Planner(Questions):
         def excess(log_rows: float) -> float:
             return math.log(min(reached(math.exp(log_rows)) / wanted, 1e300))
 
-        if excess(math.log(_MOST_ROWS)) > 0:
+        few, most = math.log(_FEWEST_ROWS), math.log(_MOST_ROWS)
+        if excess(most) > 0:
             fix = "Ask for a larger effect, or with a larger budget."
             raise InvalidParameter("effect", effect, f"is not detected with {_MOST_ROWS:,} rows", fix)
-        few = math.log(_FEWEST_ROWS)
         # Plans are no more precise than half a per cent.
-        rows = few if excess(few) <= 0 else scipy.optimize.brentq(excess, few, math.log(_MOST_ROWS), xtol=0.005)
+        rows = few if excess(few) <= 0 else scipy.optimize.brentq(excess, few, most, xtol=0.005)
         groups = self.schema.cells((named["by"],)) if isinstance(named.get("by"), str) else 1
         each = math.ceil(math.exp(rows) / groups)
-        told = f"{question.detects} of {number(wanted)}"
-        return SampleSize(ask, each * groups, groups, told, reached(each * groups))
+        return SampleSize(ask, each * groups, groups, f"{question.detects} of {wanted:g}", reached(each * groups))
 
 
 _FEWEST_ROWS, _MOST_ROWS = 16, 10**12
