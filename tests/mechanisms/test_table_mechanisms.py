@@ -439,3 +439,35 @@ def test_mechanisms_survive_json_and_have_a_law(mechanism):
     assert np.sum(law.mse) == pytest.approx(mechanism.l2_cost([3, 4, 0]), rel=0.1)
     with pytest.raises(InvalidParameter):
         law.pdf(0.0)
+
+
+@pytest.mark.parametrize("cells", [4, 5, 7, 12, 40])
+def test_rank_deficient_shrinkage_never_costs_more(cells):
+    """lee2022 leaves open whether M_rJS beats M_JS on every table; ``docs/proofs/table_noise.md`` proves it."""
+    rng = np.random.default_rng(cells)
+    full, deficient = (target(cells, "mean", rank_deficient=one) for one in (False, True))
+    tables = [rng.standard_exponential(cells) ** 2 * size for size in (0.0, 0.1, 1.0, 3.0, 30.0) for _ in range(40)]
+    tables += [size * np.eye(cells)[place] for size in (1.0, 20.0) for place in range(cells)]
+    costs = np.array(
+        [[james_stein_risk(one, 1.0, goal, positive_part=False) for goal in (full, deficient)] for one in tables]
+    )
+    assert np.all(costs[:, 1] <= costs[:, 0] * (1 + 1e-12))
+    assert np.any(costs[:, 1] < 0.95 * costs[:, 0])
+
+
+def test_the_cost_of_shrinkage_rises_with_the_dimension_and_the_distance():
+    """The two steps of the proof, against a series in mpmath: the derivative in k, and the order in λ."""
+
+    def risk(k, distance):
+        weight = lambda j: mpmath.exp(-distance / 2) * (distance / 2) ** j / mpmath.factorial(j)  # noqa: E731
+        mean = mpmath.nsum(lambda j: weight(j) / (k - 2 + 2 * j), [0, mpmath.inf])
+        slope = mpmath.nsum(lambda j: weight(j) * 4 * j**2 / (k - 2 + 2 * j) ** 2, [0, mpmath.inf])
+        return k - (k - 2) ** 2 * mean, slope
+
+    for k in (3.0, 4.5, 9.0):
+        found = [risk(mpmath.mpf(k), mpmath.mpf(distance)) for distance in (0.5, 2.0, 11.0)]
+        assert all(below[0] < above[0] for below, above in itertools.pairwise(found))
+        for (_, slope), distance in zip(found, (0.5, 2.0, 11.0), strict=True):
+            assert slope >= 0
+            by_difference = mpmath.diff(lambda one, d=distance: risk(one, mpmath.mpf(d))[0], k)
+            assert abs(slope - by_difference) < 1e-8
