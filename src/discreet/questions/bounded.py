@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
@@ -905,25 +905,35 @@ def kept_inside(question: Any, size: int | None, measured: Callable[[int], Measu
     found = measured(size)
     domain = cast(PublicSizeStatistic, found.statistic).domain()
     mechanism = kind.calibrate(question.guarantee, found.sensitivity, bounds=domain)
-    forecast = Forecast(error=lambda level: float(mechanism.error(level)))
-    return replace(found, mechanism=mechanism, forecast=lambda: forecast)
+    kept = replace(found, mechanism=mechanism)
+    return replace(kept, forecast=cache(lambda: _inside(kept)))
+
+
+def _inside(found: Measurement) -> Forecast:
+    """The error, bias and mean squared errors of noise that keeps to the domain, at true values across it."""
+    statistic = cast(PublicSizeStatistic, found.statistic)
+    read = np.sqrt if statistic.rooted else np.asarray
+    chances = (np.arange(_POINTS) + 0.5) / _POINTS
+    low, high = (float(end) for end in statistic.domain())
+    truths = np.linspace(low, high, _PLACES)
+    moved = np.array([read(found.mechanism.law(one).quantile(chances)) - read(one) for one in truths])
+    squared = (moved**2).mean(axis=1)
+    return Forecast(
+        error=lambda level: float(found.mechanism.error(level)),
+        bias=float(np.abs(moved.mean(axis=1)).max()),
+        squares=(float(squared.mean()), float(squared.max())),
+        ends=(float(read(low)), float(read(high))),
+    )
 
 
 def output_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     """The cost of an ``output`` in bias and mean squared error, over the domain, beside what the default has."""
     if question.output is None:
         return ()
-    statistic = cast(PublicSizeStatistic, found.statistic)
-    read = np.sqrt if statistic.rooted else np.asarray
-    chances = (np.arange(_POINTS) + 0.5) / _POINTS
-    low, high = statistic.domain()
-    truths = np.linspace(float(low), float(high), _PLACES)
-    moved = np.array([read(found.mechanism.law(one).quantile(chances)) - read(one) for one in truths])
-    bias = np.abs(moved.mean(axis=1)).max()
-    squared = (moved**2).mean(axis=1)
+    told = found.forecast()
+    mean, largest = cast(tuple[float, float], told.squares)
     usual = question.changed(output=None).measurement.standard_error()
     return (
-        f"output = {question.output!r} has a bias of up to {bias:.3g} and a mean squared error of "
-        f"{squared.mean():.3g}, at most {squared.max():.3g}, over all values of {found.read}; by default it is "
-        f"{usual**2:.3g}",
+        f"output = {question.output!r} has a bias of up to {told.bias:.3g} and a mean squared error of "
+        f"{mean:.3g}, at most {largest:.3g}, over all values of {found.read}; by default it is {usual**2:.3g}",
     )

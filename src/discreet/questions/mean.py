@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from discreet.core import requirements
 from discreet.core.schema import Bounds, Contribution
 from discreet.questions import form
-from discreet.questions.bounded import kept_inside, of_public_size, output_notes
+from discreet.questions.bounded import OUTPUTS, kept_inside, of_public_size, output_notes
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentReading,
@@ -75,6 +75,7 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         "all_rows": form.FLAG,
         "output": form.METHOD,
     }
+    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": tuple(OUTPUTS)}
     column: str
     _: KW_ONLY
     by: str | Sequence[str] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, cast
@@ -24,7 +24,14 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions import form
-from discreet.questions.bounded import Domain, PublicSizeRelease, PublicSizeStatistic, kept_inside, output_notes
+from discreet.questions.bounded import (
+    OUTPUTS,
+    Domain,
+    PublicSizeRelease,
+    PublicSizeStatistic,
+    kept_inside,
+    output_notes,
+)
 from discreet.questions.count import flags, labelled
 from discreet.questions.moments import BernsteinMoments, MomentReading, check_weighted, weighting_notes
 from discreet.questions.question import (
@@ -126,6 +133,7 @@ class ProportionQuestion(MeasuredQuestion[MomentReading]):
         "all_rows": form.FLAG,
         "output": form.METHOD,
     }
+    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": tuple(OUTPUTS)}
     column: str
     label: Label
     _: KW_ONLY

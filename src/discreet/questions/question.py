@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, MISSING, InitVar, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,14 +27,16 @@ from discreet.core.rows import Selected, Snapshot, Totals, histograms, totals
 from discreet.core.schema import Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.noise import combined_error, largest_variance
+from discreet.mechanisms.additive import other_noise
 from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
 from discreet.mechanisms.omission.behind import BehindOmission
 from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
 from discreet.questions.grouped import Grouped
 from discreet.results.display import number
+from discreet.results.frames import Row
 from discreet.results.ledger import Ledger
-from discreet.results.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
+from discreet.results.plan import DETECTED, EXPECTED_ROWS, Alternatives, Plan, affordable
 from discreet.results.release import Release, Statistic, claim_of_one_draw, drawn
 
 # ---- Forecast: what a plan says of an error, and for which data, before any data is read
@@ -57,6 +60,9 @@ class Forecast:
         For what is no weighted sum of noises: its error in the scenario, and for any data, as functions of the level.
     scenario
         What the data is taken to be, in words; empty where the error does not depend on it.
+    bias, squares, ends
+        For noise that is not added alone: the largest bias, or None where nothing bounds it; the mean squared error,
+        on average over the domain and at most; and between which ends what is published lies.
     """
 
     weights: tuple[float, ...] = (1.0,)
@@ -64,6 +70,9 @@ class Forecast:
     error: Callable[[float], float] | None = None
     bound: Callable[[float], float] | None = None
     scenario: str = ""
+    bias: float | None = 0.0
+    squares: tuple[float, float] | None = None
+    ends: tuple[float, float] | tuple[None, None] = (None, None)
 
 
 @dataclass(frozen=True)
@@ -488,6 +497,8 @@ class MeasuredQuestion(Question[A]):
     """
 
     behind: ClassVar[type[Omission] | None] = Omission
+    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """Settings that choose another mechanism for the same number, with the values that do."""
 
     def _validate(self) -> None:
         self.measurement  # noqa: B018  (refuses what cannot be answered before anything is planned or spent)
@@ -586,12 +597,30 @@ class MeasuredQuestion(Question[A]):
             remaining=remaining,
             remaining_after=after,
             notes=self._notes(found),
+            others=self.alternatives,
             details={
                 "statistic": found.statistic.to_dict(),
                 "mechanism": found.mechanism.to_dict(),
                 "sensitivity": found.sensitivity.to_dict(),
             },
         )
+
+    def alternatives(self) -> Alternatives:
+        """The mechanisms that could answer at the same guarantee. Reads no data and spends nothing."""
+        defaults = {one.name: one.default for one in fields(self) if one.name in self.ways}
+        usual = self.changed(**defaults)
+        found = usual.measurement
+        rows = [_alternative(found, "")]
+        # Parts are weighed for Gaussian noise, and would serve Laplace noise ill.
+        if not any(getattr(one, "weighed", False) for one in (found.statistic, getattr(found.statistic, "of", None))):
+            others = other_noise(found.mechanism, self.guarantee, found.sensitivity)
+            rows += [_alternative(replace(found, mechanism=noise), "") for noise in others]
+        for name, values in self.ways.items():
+            for value in values:
+                with suppress(InvalidParameter):  # what the declarations do not allow is no alternative
+                    rows.append(_alternative(usual.changed(**{name: value}).measurement, f"{name} = {value!r}"))
+        table = tuple(sorted(rows, key=lambda row: row["rmse"]))
+        return Alternatives(read=found.read, guarantee=self.guarantee, table=table)
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         """The notes that a reader of the plan needs to read its error."""
@@ -611,6 +640,17 @@ class MeasuredQuestion(Question[A]):
 
     def grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:
         return Grouped(of=statistic, by=self._labels(by)) if by else statistic
+
+
+def _alternative(found: Measurement, setting: str) -> Row:
+    """One way to measure, as a row of `Alternatives`; a choice, which has no standard error, is told by its error."""
+    told, error = found.forecast(), found.error()
+    spread = found.standard_error() if told.squares is None else math.sqrt(told.squares[0])
+    low, high = told.ends
+    return {
+        "setting": setting, "mechanism": found.mechanism.name, "error_95": error,
+        "rmse": error if spread is None else spread, "bias": told.bias, "lowest": low, "highest": high,
+    }  # fmt: skip
 
 
 def _least_kept(least: int, step: Omission) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from discreet.core.numbers import decimal
 from discreet.core.schema import Bounds, Contribution
 from discreet.inference.moments import variance_moves
 from discreet.questions import form
-from discreet.questions.bounded import kept_inside, of_public_size, output_notes
+from discreet.questions.bounded import OUTPUTS, kept_inside, of_public_size, output_notes
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentReading,
@@ -59,6 +59,8 @@ class VarianceQuestion(MeasuredQuestion[MomentReading]):
     expected_rows: int | None = None
     expected_mean: float | None = None
     output: str | None = None
+
+    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": tuple(OUTPUTS)}
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -128,8 +130,10 @@ class StandardDeviationQuestion(VarianceQuestion):
         found = super()._measured()
         bounds = self.schema.bounds(self.column)
         if self.output is not None:  # |√a − √b| ≤ √|a − b|
-            rooted = Forecast(error=lambda level: math.sqrt(found.error(level)))
-            return replace(found, read="the deviation", forecast=lambda: rooted)
+            return replace(
+                found, read="the deviation",
+                forecast=lambda: replace(found.forecast(), error=lambda level: math.sqrt(found.error(level))),
+            )  # fmt: skip
         mean = (1 + Expected(mean=self.expected_mean).slope(bounds.low, bounds.high)) / 2
         spread = (bounds.high - bounds.low) * math.sqrt(typical_variance(mean, bounds))
 

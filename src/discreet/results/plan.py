@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.core import requirements
-from discreet.core.errors import InsufficientBudget
+from discreet.core.errors import InsufficientBudget, InvalidParameter
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats
 from discreet.core.schema import Bounds, Schema
@@ -58,6 +58,8 @@ class Plan(Tidy):
         What the reader must know besides.
     details
         More of the plan as JSON-ready data.
+    others
+        Works out `alternatives`; None for a release that is not a question's.
     """
 
     statistic: str = "value"
@@ -75,6 +77,15 @@ class Plan(Tidy):
     remaining_after: Guarantee | None = None
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    others: Callable[[], Alternatives] | None = field(default=None, repr=False, compare=False)
+
+    def alternatives(self) -> Alternatives:
+        """The mechanisms that could answer at the same guarantee, with error, bias and range. Reads no data."""
+        if self.others is None:
+            raise InvalidParameter(
+                "alternatives", self.mechanism, "are known of questions of one draw", "Ask for a mean, for example."
+            )
+        return self.others()
 
     def facts(self) -> Facts:
         """The facts to show."""
@@ -125,7 +136,7 @@ class Plan(Tidy):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
-        shown = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        shown = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "others"}
         for name in ("guarantee", "remaining", "remaining_after"):
             shown[name] = None if shown[name] is None else shown[name].to_dict()
         for name in ("scale", "error_95"):
@@ -134,6 +145,56 @@ class Plan(Tidy):
 
     def heading(self) -> str:
         return "Plan"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alternatives(Tidy):
+    """Mechanisms that could release the same number at the same guarantee, the least root mean square error first.
+
+    Attributes
+    ----------
+    read, guarantee
+        What would be read, and what each of them guarantees.
+    table
+        One row per mechanism: the ``setting`` that chooses it (empty for what a question takes by itself, and for noise
+        that no setting chooses), ``mechanism``, ``error_95``, ``rmse``, the largest ``bias`` in size, and between
+        which ends outputs lie (None where there is none). Of an output that keeps to its domain, ``rmse`` is the mean
+        over the domain; of shrunk tables, the most that it is for any table.
+    """
+
+    read: str
+    guarantee: Guarantee
+    table: tuple[Row, ...]
+
+    def rows(self) -> list[Row]:
+        """One row per mechanism."""
+        return [dict(row) for row in self.table]
+
+    def heading(self) -> str:
+        return f"Mechanisms for {self.read} at {self.guarantee}"
+
+    def facts(self) -> Facts:
+        """One line per mechanism."""
+        return [(row["setting"] or row["mechanism"], _alternative_words(row)) for row in self.table]
+
+    def plot(self) -> Any:
+        """Altair chart of how far each of them would move the result."""
+        shown = [
+            {"label": name, "measure": f"error of {self.read}", "estimate": 0.0, "population": None,
+             "noise": {"low": -row["error_95"], "high": row["error_95"]}}
+            for (name, _), row in zip(self.facts(), self.table, strict=True)
+        ]  # fmt: skip
+        return plot_readings(self.heading(), shown)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-ready data."""
+        return {"read": self.read, "guarantee": self.guarantee.to_dict(), "mechanisms": self.rows()}
+
+
+def _alternative_words(row: Row) -> str:
+    bias = "" if row["bias"] is None else f", bias up to {number(row['bias'])}" if row["bias"] else ", no bias"
+    ends = "" if row["lowest"] is None else f", between {number(row['lowest'])} and {number(row['highest'])}"
+    return f"error {expected(row['error_95'])}, rmse {number(row['rmse'])}{bias}{ends}"
 
 
 def plan(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -618,6 +618,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"
     forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "shrink": form.FLAG}
+    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"shrink": (True,)}
     columns: str | Sequence[str]
     _: KW_ONLY
     contribution: Contribution | None = None
@@ -637,8 +638,14 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
         noise = Gaussian.calibrate(self.guarantee, found.sensitivity)
         # The total is public, and kept, where a table knows its number of rows.
         shrunk = JamesSteinGaussian(scale=noise.scale, rank_deficient="n" in found.public)
-        forecast = Forecast(error=lambda level: float(noise.error(level)))
-        return replace(found, mechanism=shrunk, forecast=lambda: forecast)
+
+        @cache
+        def forecast() -> Forecast:
+            cells = self.schema.cells(found.by)
+            largest = shrunk.l2_cost(_spread_out(cells)) / cells
+            return Forecast(error=lambda level: float(noise.error(level)), bias=None, squares=(largest, largest))
+
+        return replace(found, mechanism=shrunk, forecast=forecast)
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         if not self.shrink:
