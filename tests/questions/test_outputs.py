@@ -187,7 +187,13 @@ def test_alternatives_know_the_other_noise_and_print_well():
     schema = Schema(columns={"x": Bounds(0, 20, grid=1), "v": Categories(["yes", "no"])})
     mine = Session(pyarrow.table({"x": [1.0], "v": ["yes"]}), schema, ledger=":memory:", budget=GaussianDP(1.0))
     count = mine.plan.count(mu=0.5).alternatives()
-    assert {row["mechanism"] for row in count.rows()} == {"gaussian", "laplace"}
+    assert {row["mechanism"]: row["bias"] for row in count.rows()} == {"gaussian": 0.0, "laplace": 0.0}
+    for ratio in (
+        mine.plan.mean("x", mu=0.5),
+        mine.plan.proportion("v", "yes", mu=0.5),
+        mine.plan.quantile("x", 0.5, mu=0.5),
+    ):
+        assert {row["bias"] for row in ratio.alternatives().rows()} == {None}
     shrunk = mine.plan.table(["v"], mu=0.5).alternatives()
     assert [row["setting"] for row in shrunk.rows() if row["setting"]] == ["shrink = True"]
     assert all("error" in words for _, words in shrunk.facts())

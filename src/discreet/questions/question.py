@@ -70,7 +70,7 @@ class Forecast:
     error: Callable[[float], float] | None = None
     bound: Callable[[float], float] | None = None
     scenario: str = ""
-    bias: float | None = 0.0
+    bias: float | None = None
     squares: tuple[float, float] | None = None
     ends: tuple[float, float] | tuple[None, None] = (None, None)
 
@@ -646,10 +646,12 @@ def _alternative(found: Measurement, setting: str) -> Row:
     """One way to measure, as a row of `Alternatives`; a choice, which has no standard error, is told by its error."""
     told, error = found.forecast(), found.error()
     spread = found.standard_error() if told.squares is None else math.sqrt(told.squares[0])
+    # Added noise has mean zero; a ratio of noisy totals has a bias that depends on the data, and so has a choice.
+    bias = 0.0 if told.error is None and len(told.weights) == 1 else told.bias
     low, high = told.ends
     return {
         "setting": setting, "mechanism": found.mechanism.name, "error_95": error,
-        "rmse": error if spread is None else spread, "bias": told.bias, "lowest": low, "highest": high,
+        "rmse": error if spread is None else spread, "bias": bias, "lowest": low, "highest": high,
     }  # fmt: skip
 
 

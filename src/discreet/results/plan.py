@@ -157,9 +157,9 @@ class Alternatives(Tidy):
         What would be read, and what each of them guarantees.
     table
         One row per mechanism: the ``setting`` that chooses it (empty for what a question takes by itself, and for noise
-        that no setting chooses), ``mechanism``, ``error_95``, ``rmse``, the largest ``bias`` in size, and between
-        which ends outputs lie (None where there is none). Of an output that keeps to its domain, ``rmse`` is the mean
-        over the domain; of shrunk tables, the most that it is for any table.
+        that no setting chooses), ``mechanism``, ``error_95``, ``rmse``, the largest ``bias`` of what is measured (None
+        where it is not known), and between which ends outputs lie (None where there are none). Of an output that keeps
+        to its domain, ``rmse`` is the mean over the domain; of shrunk tables, the most that it is for any table.
     """
 
     read: str

@@ -643,7 +643,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
         def forecast() -> Forecast:
             cells = self.schema.cells(found.by)
             largest = shrunk.l2_cost(_spread_out(cells)) / cells
-            return Forecast(error=lambda level: float(noise.error(level)), bias=None, squares=(largest, largest))
+            return Forecast(error=lambda level: float(noise.error(level)), squares=(largest, largest))
 
         return replace(found, mechanism=shrunk, forecast=forecast)
 
