@@ -9,6 +9,7 @@ from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Neighbours
 from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
+from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.variance import VarianceQuestion
 
@@ -201,3 +202,70 @@ def test_alternatives_know_the_other_noise_and_print_well():
     assert len(count.to_pandas()) == 2
     assert "others" not in mine.plan.count(mu=0.5).to_dict()
     assert mine.ledger.remaining() == GaussianDP(1.0)
+
+
+PAIR = Schema(
+    columns={"x": Bounds(0, 20, grid=1, nulls=0), "y": Bounds(-1, 1, grid=0.25, nulls=0)},
+    neighbours=Neighbours.REPLACE_ONE,
+    size=N,
+)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_a_covariance_matrix_that_is_published_can_exist(output):
+    """Its variances lie in their domains, it has no negative eigenvalue, and the value behind it is numpy's."""
+    rng = np.random.default_rng(8)
+    table = pyarrow.table({"x": rng.integers(0, 21, N).astype(float), "y": rng.integers(-4, 5, N) / 4})
+    mine = Session(table, PAIR, ledger=":memory:", budget=PureDP(100.0))
+    question = CovarianceMatrixQuestion(PAIR, ["x", "y"], epsilon=1.0, output=output)
+    wanted = np.cov(table["x"].to_numpy(), table["y"].to_numpy())
+    exact = mine.exact(question)
+    assert [float(one) for one in exact.value] == pytest.approx([wanted[0, 0], wanted[1, 1], wanted[0, 1]])
+    # The widths are 20 and 2, so one row moves the entries by 400/n, 4/n and 40/n.
+    assert exact.sensitivity.l1 == pytest.approx(444 / N)
+    for _ in range(20):
+        found = mine.covariance_matrix(["x", "y"], epsilon=0.5, output=output)
+        assert np.linalg.eigvalsh(found.matrix).min() >= -1e-9
+        assert np.all(np.diag(found.matrix) <= np.array([100, 1]) * N / (N - 1))
+    assert [one.labels for one in found.readings(["x", "y"])][2] == {"column": "x", "with": "y"}
+    assert found.guarantee == PureDP(0.5)
+
+
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_intervals_of_a_matrix_that_can_exist_hold(output):
+    """Of 40 intervals of a covariance, 95 % hold: fewer than 33 have a chance of 0.06 %."""
+    rng = np.random.default_rng(9)
+    question = CovarianceMatrixQuestion(PAIR, ["x", "y"], epsilon=1.0, output=output)
+    statistic, noise, population = question.measurement.statistic, 0, 0
+    wanted = 40 / 12 * 0.8  # of y = x/10 − 1 for four rows of five, and an independent y otherwise
+    for _ in range(40):
+        x = rng.uniform(0, 20, N)
+        y = np.where(rng.random(N) < 0.8, x / 10 - 1, rng.uniform(-1, 1, N))
+        exact = statistic.exact((x, y), neighbours=Neighbours.REPLACE_ONE)
+        answer = release(exact, question.measurement.mechanism, rng=rng)
+        noise += bool(answer.noise_interval().low[2] <= np.cov(x, y)[0, 1] <= answer.noise_interval().high[2])
+        population += bool(answer.population_interval(j=0, k=1).contains(wanted))
+    assert noise >= 33
+    assert population >= 33
+
+
+def test_a_plan_of_a_matrix_states_bias_and_error_as_draws_have_them():
+    mine = Session(pyarrow.table({"x": np.zeros(N), "y": np.zeros(N)}), PAIR, ledger=":memory:", budget=GaussianDP(1.0))
+    found = {row["setting"]: row for row in mine.plan.covariance_matrix(["x", "y"], mu=0.5).alternatives().rows()}
+    bounded, inflated = (found[f"output = {output!r}"] for output in OUTPUTS)
+    assert bounded["bias"] is None  # its scale is searched for at each draw
+    mechanism = mine.covariance_matrix(["x", "y"], mu=0.5, output="inflated").mechanism
+    errors = mechanism.simulate(np.zeros(3), 4000, rng=3)  # at the lower ends, where clamped noise is biased most
+    assert inflated["bias"] == pytest.approx(np.abs(errors.mean(axis=0)).max(), rel=0.15)
+    assert inflated["rmse"] > 0.5 * np.sqrt((errors**2).mean(axis=0)).max()
+    assert (inflated["lowest"], inflated["highest"]) == pytest.approx((-10 * N / (N - 1), 100 * N / (N - 1)))
+
+
+def test_a_variance_that_came_out_as_zero_leaves_a_covariance_its_whole_range():
+    question = CovarianceMatrixQuestion(PAIR, ["x", "y"], epsilon=0.01, output="inflated")
+    exact = question.measurement.statistic.exact((np.zeros(N), np.zeros(N)), neighbours=Neighbours.REPLACE_ONE)
+    found = [release(exact, question.measurement.mechanism, rng=seed) for seed in range(8)]
+    assert any(0 in one.measured[:2] for one in found)
+    for one in found:
+        low, high = one.population_interval(j=0, k=1)
+        assert low <= 0 <= high

@@ -22,9 +22,10 @@ from discreet.core.schema import Bounds
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference import moments
 from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.bounded.covariance import BoundedCovariance
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.questions.question import Forecast, Measurement, bounds_of_columns, fractions, whole_bounds
-from discreet.results.answer import pair_labels, pair_name
+from discreet.results.answer import entry_facts, pair_labels, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
@@ -796,6 +797,8 @@ class MatrixRelease(Release):
             return Interval(low, high, checked)
         entry = checked_entry(count, j, j if k is None else k)
         place = self._of.entries.index((min(entry), max(entry)))
+        if entry[0] != entry[1] and 0 in np.asarray(self.measured, dtype=float)[list(entry)]:
+            return Interval(*(float(end[place]) for end in self._of.domain()), checked)  # a variance of 0 says nothing
         value, mechanism = moments.measured_coordinate(self.mechanism, self.measured, place)
         return moments.ReleaseLaw(model=self._model(entry, place, kurtosis), mechanism=mechanism).interval(
             value, checked
@@ -822,13 +825,18 @@ class MatrixRelease(Release):
         """Interval for the population's correlation of two columns, for any population on the bounds."""
         return correlation_between(self, level, *checked_entry(len(self._of.bounds), j, k, apart=True))
 
+    def facts(self) -> Facts:
+        """The facts to show: the entries, the number of rows, the protection."""
+        rows = ("rows", number(round(self.count)))
+        return [*entry_facts(self.readings()), rows, *self.protection_facts()]
+
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The released coordinates under the names of their columns."""
         found = super().readings(columns)
         if len(found) != len(self._of.entries):  # a repaired matrix holds every covariance twice
             return found
         return [
-            replace(one, label=pair_name(columns, j, k), labels=pair_labels(columns, j, k))
+            replace(one, label=pair_name(columns, j, k), labels=pair_labels(columns, j, k), measure="covariance")
             for one, (j, k) in zip(found, self._of.entries, strict=True)
         ]
 
@@ -855,26 +863,37 @@ def root_interval(interval: Interval) -> Interval:
     return Interval(low, high, interval.level)
 
 
-def of_public_size(question: Any, of: str, size: int, read: str) -> Measurement:
-    """The measurement of a moment of the question's column, of a public number of rows."""
-    column: str = question.column
-    bounds: Bounds = question.schema.bounds(column)
-    statistic = SampleMoment(of=of, bounds=(bounds.low, bounds.high), n=size)
-    width = decimal(bounds.high) - decimal(bounds.low)
-    sensitivity = statistic.sensitivity(neighbours=Neighbours.REPLACE_ONE, widths=(width,))
+def of_public_size(question: Any, of: str, size: int, read: str, names: Sequence[str] = ()) -> Measurement:
+    """The measurement of a moment of the question's column, or of all of a matrix, of a public number of rows."""
+    names = tuple(names) or (question.column,)
+    columns: list[Bounds] = [question.schema.bounds(name) for name in names]
+    ends = tuple((one.low, one.high) for one in columns)
+    matrix = of == "covariance_matrix"
+    statistic = SampleMoment(of=of, bounds=ends if matrix else ends[0], n=size)
+    widths = [decimal(one.high) - decimal(one.low) for one in columns]
+    sensitivity = statistic.sensitivity(neighbours=Neighbours.REPLACE_ONE, widths=widths)
 
-    def value(counts: Any, sums: Any) -> Fraction:
-        rows, first = int(counts[0]), int(sums[column,][0])
+    def value(counts: Any, sums: Any) -> Any:
+        rows = int(counts[0])
+        first = [int(sums[name,][0]) for name in names]
         if of == "mean":
-            return Fraction(first, rows) * bounds.step
-        return products_around(rows, first, first, int(sums[column, column][0])) / (rows - 1) * bounds.step**2
+            return Fraction(first[0], rows) * columns[0].step
+        found = [
+            products_around(rows, first[j], first[k], int(sums[names[j], names[k]][0]))
+            / (rows - 1)
+            * columns[j].step
+            * columns[k].step
+            for j, k in statistic.entries
+        ]
+        return fractions(found) if matrix else found[0]
 
+    single = tuple((name,) for name in names)
     return Measurement(
         statistic=statistic,
         sensitivity=sensitivity,
         mechanism=additive_noise(question.guarantee, sensitivity),
-        columns=(column,),
-        products=((column,),) if of == "mean" else ((column,), (column, column)),
+        columns=names,
+        products=single if of == "mean" else (*single, *((names[j], names[k]) for j, k in statistic.entries)),
         from_lowest=of != "mean",
         public={"n": size},
         value=value,
@@ -890,6 +909,7 @@ OUTPUTS: Mapping[str, type[BoundedLaplace | BoundaryInflatedLaplace]] = {
     "inflated": BoundaryInflatedLaplace,
 }
 _PLACES, _POINTS = 21, 2000
+_SHARES, _DRAWS = 7, 1000
 
 
 def kept_inside(question: Any, size: int | None, measured: Callable[[int], Measurement]) -> Measurement:
@@ -904,9 +924,43 @@ def kept_inside(question: Any, size: int | None, measured: Callable[[int], Measu
         raise InvalidParameter("output", question.output, rule, fix)
     found = measured(size)
     domain = cast(PublicSizeStatistic, found.statistic).domain()
+    if np.ndim(domain[0]):
+        return _matrix_inside(question, found)
     mechanism = kind.calibrate(question.guarantee, found.sensitivity, bounds=domain)
     kept = replace(found, mechanism=mechanism)
     return replace(kept, forecast=cache(lambda: _inside(kept)))
+
+
+def _matrix_inside(question: Any, found: Measurement) -> Measurement:
+    """Variances kept to their domains, covariances to what these leave, a matrix that can exist (liu2019 4.1)."""
+    of = cast(SampleMoment, found.statistic)
+    _, high = of.domain()
+    changes = of.coordinate_sensitivities(neighbours=Neighbours.REPLACE_ONE)
+    mechanism = BoundedCovariance.calibrate(
+        question.guarantee, found.sensitivity, changes=changes.tolist(), inflated=question.output == "inflated",
+        variance_bounds=[(0.0, float(end)) for end in high[: len(of.bounds)]],
+    )  # fmt: skip
+    kept = replace(found, mechanism=mechanism)
+    return replace(kept, forecast=cache(lambda: _matrix_forecast(kept)))
+
+
+def _matrix_forecast(found: Measurement) -> Forecast:
+    """The same of a matrix, for its worst entry: at shares of the largest variances, and at correlations, by draws."""
+    of, mechanism = cast(SampleMoment, found.statistic), cast(BoundedCovariance, found.mechanism)
+    low, high = (np.asarray(end, dtype=float) for end in of.domain())
+    told = Forecast(error=lambda level: float(mechanism.error(level).max()), ends=(float(low.min()), float(high.max())))
+    if not mechanism.quickly_scaled:
+        return told
+    apart = np.array([j != k for j, k in of.entries])
+    bias: list[float] = []
+    squares: list[float] = []
+    for share in np.linspace(0, 1, _SHARES):
+        for correlation in (-1.0, 0.0, 1.0) if apart.any() else (0.0,):
+            truth = share * np.where(apart, correlation * high, high)
+            moved = mechanism.simulate(truth, _DRAWS, rng=len(squares)) - truth
+            bias.append(float(np.abs(moved.mean(axis=0)).max()))
+            squares.append(float((moved**2).mean(axis=0).max()))
+    return replace(told, bias=max(bias), squares=(float(np.mean(squares)), max(squares)))
 
 
 def _inside(found: Measurement) -> Forecast:
@@ -931,8 +985,10 @@ def output_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     if question.output is None:
         return ()
     told = found.forecast()
-    mean, largest = cast(tuple[float, float], told.squares)
     usual = question.changed(output=None).measurement.standard_error()
+    if told.squares is None:
+        return (f"output = {question.output!r} has a bias that depends on the variances it draws; it is not stated",)
+    mean, largest = told.squares
     return (
         f"output = {question.output!r} has a bias of up to {told.bias:.3g} and a mean squared error of "
         f"{mean:.3g}, at most {largest:.3g}, over all values of {found.read}; by default it is {usual**2:.3g}",

@@ -27,7 +27,15 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions import form, moments
-from discreet.questions.bounded import checked_entry, correlation_between
+from discreet.questions.bounded import (
+    OUTPUTS,
+    MatrixRelease,
+    checked_entry,
+    correlation_between,
+    kept_inside,
+    of_public_size,
+    output_notes,
+)
 from discreet.questions.question import (
     DeclaredColumns,
     Expected,
@@ -345,8 +353,9 @@ _WORTH_MOMENTS = 0.8
 make narrower intervals for the population."""
 
 
-CovarianceReading = moments.CovariancesRelease | ProductsRelease
-"""The measurements that covariances are read from: totals in parts, or of many columns totals of products."""
+CovarianceReading = moments.CovariancesRelease | ProductsRelease | MatrixRelease
+"""The measurements that covariances are read from: totals in parts, or of many columns totals of products; with an
+``output`` the matrix itself."""
 
 
 @dataclass(frozen=True)
@@ -356,7 +365,9 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
     Guarantee
     ---------
     As `BernsteinMoments`: a row moves totals by one in all. For many columns, whose parts multiply, as
-    `MeansAndCovariances`: a row moves totals by one each, which box noise covers under ε.
+    `MeansAndCovariances`: a row moves totals by one each, which box noise covers under ε. With ``output`` (as of
+    `MeanQuestion`) as `BoundedCovariance`: variances with divisor n − 1 first, then covariances inside what these
+    leave, then the nearest matrix that can exist.
 
     Examples
     --------
@@ -372,11 +383,13 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
     also: ClassVar[tuple[str, ...]] = ("correlation", "covariance", "cov", "corr")
     heading: ClassVar[str] = "How {columns} vary together"
     meaning: ClassVar[str] = "How columns vary together."
-    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "expected_rows": form.WHOLE}
+    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "expected_rows": form.WHOLE, "output": form.METHOD}
+    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": tuple(OUTPUTS)}
     columns: str | Sequence[str]
     _: KW_ONLY
     contribution: Contribution | None = None
     expected_rows: int | None = None
+    output: str | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -388,6 +401,10 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
             raise InvalidParameter("columns", list(names), "must name at least one column", "Name a column.")
         columns = {name: self.schema.bounds(name) for name in names}
         size = self.public_size(*names)
+        if self.output is not None:
+            return kept_inside(
+                self, size, lambda size: of_public_size(self, "covariance_matrix", size, "an entry", names)
+            )
         ends = tuple((one.low, one.high) for one in columns.values())
         other = self._totals(columns, MeansAndCovariances(bounds=ends, counted=size is None))
         if len(names) > MOST_IN_PARTS:
@@ -400,6 +417,9 @@ class CovarianceMatrixQuestion(MeasuredQuestion[CovarianceReading]):
             like=_UNRELATED,
         )  # fmt: skip
         return in_parts if len(names) <= 2 or not self._much_less(other, in_parts) else other
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        return (*super()._notes(found), *output_notes(self, found))
 
     def _much_less(self, totals: Measurement, in_parts: Measurement) -> bool:
         """True where a covariance, for means in the middle, has much less noise from totals of products."""

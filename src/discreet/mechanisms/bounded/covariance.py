@@ -284,6 +284,11 @@ class BoundedCovariance(Mechanism):
         kind = ClampedLaplaceLaw if self.inflated else TruncatedLaplaceLaw
         return kind(truth, scales, low, high)
 
+    @property
+    def quickly_scaled(self) -> bool:
+        """True where a scale is a closed form or a short search, so that many draws can be simulated."""
+        return self.inflated or self.as_published or isinstance(self.budget, PureDP | ApproxDP)
+
     def _scales(self, parts: Sequence[Guarantee], changes: Sequence[float], widths: Array) -> Array:
         """Scales for domains of these lengths (entries along the last axis); certified as `BoundedLaplace` does."""
         if self.inflated or self.as_published:
