@@ -23,13 +23,16 @@ import peer
 import private_bounds
 import regression
 import regression_coverage
+import which_mechanism
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 RESULTS = Path(__file__).parent / "results"
 ERRORS = ("count", "mean", "variance")
 """Errors that the README shows."""
-GUIDES = {name: DOCS / "howto" / f"{name}.md" for name in ("regression", "number_tests", "profile", "tables")}
+GUIDES = {
+    name: DOCS / "howto" / f"{name}.md" for name in ("regression", "number_tests", "profile", "tables", "mechanisms")
+}
 PAGES = (ROOT / "README.md", DOCS / "comparison.md", *GUIDES.values())
 SIZES = {"two groups": 200, "two numbers": 1000, "pairs": 200}
 """Numbers of rows at which the guide shows the power of tests."""
@@ -48,6 +51,7 @@ def tables() -> dict[str, str]:
         "regression": regression.table(results("regression"), people=(5_000,)),
         "power": power(),
         "bounds": private_bounds.table(),
+        "which": which_mechanism.table(which_mechanism.stored()),
     }
 
 

@@ -217,7 +217,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_443,
+    "code lines": 53_504,
     "classes": 513,
     "class names with several meanings": 0,
     "entries at the top": 16,

@@ -176,6 +176,7 @@ PUBLIC_SIZE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=20
 FREE = Schema(columns=COLUMNS)
 OUTLIERS = read_omission({"outliers": [0.4, 0.5], "column": "x"}, FREE)
 PAPER = {"column": "x", "by": "arm", "partitions": 20, "epsilon": 1.0}
+MATRIX = {"columns": ["x", "y"], "epsilon": 1.0, "output": "bounded"}
 REACHED = {
     "Laplace": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0}),
     "Gaussian": ("table", FREE, {"columns": "v", "mu": 0.5}),
@@ -189,14 +190,16 @@ REACHED = {
     "Mean": ("mean", PUBLIC_SIZE, {"column": "x", "variance": False, "epsilon": 1.0}),
     "Proportion": ("proportion", PUBLIC_SIZE, {"column": "v", "label": "yes", "epsilon": 1.0}),
     "Variance": ("variance", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "bounded"}),
+    "BoundedCovariance": ("covariance_matrix", PUBLIC_SIZE, MATRIX),
+    "CovarianceMatrix": ("covariance_matrix", PUBLIC_SIZE, MATRIX),
+    "BoundedProportions": ("proportion", PUBLIC_SIZE, {"column": "v", "epsilon": 1.0}),
+    "ProportionVector": ("proportion", PUBLIC_SIZE, {"column": "v", "epsilon": 1.0, "output": "all_but_one"}),
     "DPLloyd": ("clusters", FREE, {"columns": ["x", "y"], "n_clusters": 2, "epsilon": 1.0}),
     "KMedian": ("clusters", FREE, {"columns": "x", "n_clusters": 2, "epsilon": 1.0, "universe": [[0], [10], [20]]}),
     "PaperMethod": ("compare_means", FREE, PAPER | {"method": "4S"}),
 }
 PROGRAMS_ONLY = {
-    "BoundedCovariance": "covariance_matrix reads totals in parts, and not entries that are bounded one by one",
-    "BoundedProportions": "table asks for the counts of all labels, whose shares it reads with intervals",
-    "HistogramTree": "a way to build BoundedProportions",
+    "HistogramTree": "a way to build BoundedProportions: output = universal_histogram",
     "TiedPair": "a part of BoundedProportions",
     "ExponentialMechanism": "mode uses permute and flip in its place",
     "ReportNoisyMax": "mode uses permute and flip in its place",
@@ -207,8 +210,6 @@ PROGRAMS_ONLY = {
     "Covariance": "covariance_matrix of two columns asks for it",
     "PooledCovariance": "covariance_matrix by groups is not pooled: groups need not have one covariance",
     "PooledVariance": "variance by groups is not pooled: groups need not have one variance",
-    "CovarianceMatrix": "covariance_matrix measures totals in parts, which need no public number of rows",
-    "ProportionVector": "table asks for the counts of all labels, whose shares it reads",
     "NoisyAverage": "mean of a private number of rows measures totals in parts instead",
     "GaussianNaiveBayes": "a classifier with the methods of scikit-learn, which is fitted and not asked",
 }
@@ -240,7 +241,7 @@ def test_the_setting_reaches_the_system(name):
     used = getattr(question, "measurement", None)
     if used is not None:
         kinds = [*type(used.mechanism).__mro__, *type(used.statistic).__mro__, type(question.omit)]
-        assert name in {used.statistic.name.title(), *(kind.__name__ for kind in kinds)}
+        assert name in {used.statistic.name.title().replace("_", ""), *(kind.__name__ for kind in kinds)}
     else:
         wanted = {"DPLloyd": "lloyd", "KMedian": "median"}.get(name, settings.get("method"))
         assert wanted in str(question.claim(None).mechanism).lower() or wanted in str(question.claim(None).mechanism)

@@ -11,6 +11,7 @@ from discreet.plans.job import Job
 from discreet.plans.plan_file import PlanFile
 from discreet.questions.covariance_matrix import CovarianceMatrixQuestion
 from discreet.questions.mean import MeanQuestion
+from discreet.questions.proportion import ProportionQuestion
 from discreet.questions.variance import VarianceQuestion
 
 N = 200
@@ -269,3 +270,36 @@ def test_a_variance_that_came_out_as_zero_leaves_a_covariance_its_whole_range():
     for one in found:
         low, high = one.population_interval(j=0, k=1)
         assert low <= 0 <= high
+
+
+@pytest.mark.parametrize("output", [None, "bounded", "inflated", "all_but_one", "universal_histogram"])
+def test_shares_of_all_labels_add_up_to_one(output):
+    labels = ["a", "b", "c", "d"]
+    schema = Schema(
+        columns={"v": Categories(labels, nulls="=a", unknown="=a")}, neighbours=Neighbours.REPLACE_ONE, size=N
+    )
+    mine = Session(pyarrow.table({"v": ["b"] * 150 + ["c"] * 50}), schema, ledger=":memory:", budget=PureDP(99.0))
+    question = ProportionQuestion(schema, "v", epsilon=0.5, output=output)
+    exact = mine.exact(question)
+    assert [float(share) for share in exact.value] == [0, 0.75, 0.25, 0]
+    assert exact.sensitivity.l1 == 2 / N
+    held = 0
+    for _ in range(20):
+        found = mine.proportion("v", epsilon=0.5, output=output)
+        assert sum(found.shares.values()) == pytest.approx(1)
+        assert min(found.shares.values()) >= 0
+        held += bool(found.readings()[1].noise.contains(0.75))
+    assert held >= 15  # of 20 intervals at 95 %: fewer have a chance of 0.03 %
+    assert found.guarantee.epsilon <= 0.5
+    assert "b, proportion" in str(found)
+
+
+def test_shares_of_all_labels_need_a_public_number_of_rows():
+    mine = Session(
+        pyarrow.table({"v": ["a"]}),
+        Schema(columns={"v": Categories(["a", "b"])}),
+        ledger=":memory:",
+        budget=PureDP(1.0),
+    )
+    with pytest.raises(InvalidParameter, match="label = None: is needed"):
+        mine.proportion("v", epsilon=1.0)

@@ -798,7 +798,8 @@ class MatrixRelease(Release):
         entry = checked_entry(count, j, j if k is None else k)
         place = self._of.entries.index((min(entry), max(entry)))
         if entry[0] != entry[1] and 0 in np.asarray(self.measured, dtype=float)[list(entry)]:
-            return Interval(*(float(end[place]) for end in self._of.domain()), checked)  # a variance of 0 says nothing
+            low, high = self._of.domain()
+            return Interval(float(low[place]), float(high[place]), checked)  # a variance of 0 leaves it no range
         value, mechanism = moments.measured_coordinate(self.mechanism, self.measured, place)
         return moments.ReleaseLaw(model=self._model(entry, place, kurtosis), mechanism=mechanism).interval(
             value, checked

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import Binomial, ReleaseLaw, measured_coordinate
 from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.bounded.proportions import BoundedProportions
 from discreet.mechanisms.tables.post_processed import onto_simplex
 from discreet.mechanisms.whole_share import share_noise
 from discreet.questions import form
@@ -43,7 +45,9 @@ from discreet.questions.question import (
     column_names,
     fractions,
 )
-from discreet.results.display import Interval
+from discreet.results.answer import entry_facts
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
 from discreet.results.release import Release
 
 
@@ -92,140 +96,6 @@ class Proportion(PublicSizeStatistic):
         yes = flags(data)
         rows = requirements.positive_integer("rows", yes.size)
         return Fraction(int(np.count_nonzero(yes)), rows)
-
-
-_COUNTS = BernsteinMoments(bounds=((0.0, 1.0),), degrees=(1,), of="proportion")
-"""Counts of no and yes: the mean of zeros and ones."""
-
-
-@dataclass(frozen=True)
-class ProportionQuestion(MeasuredQuestion[MomentReading]):
-    """Proportion of rows with a label, in all or by group.
-
-    The value per group is (noes, yeses): a row moves one of them by one, as `BernsteinMoments` of 0 and 1. A unit's
-    rows are limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
-
-    Guarantee
-    ---------
-    Where the number of rows is public, a replaced row moves the proportion by at most 1/n. Else a row moves the two
-    counts by one in all: ``docs/proofs/parts.md``. ``output`` is as of `MeanQuestion`.
-
-    Examples
-    --------
-    >>> from discreet import Categories, Schema
-    >>> schema = Schema(columns={"vote": Categories(["yes", "no"])})
-    >>> ProportionQuestion(schema, "vote", "yes", epsilon=0.5).measurement.mechanism.scale
-    2.0
-    """
-
-    topic: ClassVar[str] = "Counts and shares"
-    answers: ClassVar[str] = "What proportion of rows has one label: yes, employed, north?"
-    ask: ClassVar[str] = "proportion"
-    also: ClassVar[tuple[str, ...]] = ("share", "percentage", "rate")
-    heading: ClassVar[str] = "Share of {noun} with {subject}"
-    meaning: ClassVar[str] = "The share of rows with {subject}."
-    forms: ClassVar[form.Forms] = {
-        "column": form.COLUMN,
-        "label": form.LABEL,
-        "by": form.COLUMNS,
-        "expected_rows": form.WHOLE,
-        "expected_proportion": form.SHARE,
-        "all_rows": form.FLAG,
-        "output": form.METHOD,
-    }
-    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": tuple(OUTPUTS)}
-    column: str
-    label: Label
-    _: KW_ONLY
-    by: str | Sequence[str] = ()
-    contribution: Contribution | None = None
-    expected_rows: int | None = None
-    expected_proportion: float | None = None
-    all_rows: bool = False
-    output: str | None = None
-
-    @classmethod
-    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
-        return columns.label()
-
-    def _measured(self) -> Measurement:
-        by = column_names(self.by)
-        if self.all_rows is not False:
-            check_weighted(self)
-        label: Any = self.label
-        labels: tuple[Any, ...] = tuple(self.schema.categories(self.column).labels)
-        if not isinstance(label, str | int) or label not in labels:
-            raise InvalidParameter("label", label, "is not a label of the column", spelling(label, labels))
-        if self.column in by:
-            raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
-        expected = Expected(rows=self.expected_rows, mean=self.expected_proportion)
-        # Where nothing is expected, labels are equally frequent.
-        share = (
-            1 / len(labels)
-            if self.expected_proportion is None
-            else (1 + expected.slope(0.0, 1.0, "expected_proportion")) / 2
-        )
-        size = self.public_size(self.column)
-        place = labels.index(label)
-        alone = None if by else size
-        if self.output is not None:
-            return kept_inside(self, alone, lambda size: self._of_public_size(place, size))
-        if alone is not None:
-            return self._of_public_size(place, alone)
-        groups = self.schema.cells(by)
-        rows = self.schema.contribution(self.contribution).most_rows(groups)
-        limits = Contribution(groups=1, rows=rows) if 1 in (rows, groups) else Contribution(total=rows)
-        sensitivity = in_parts(limits, groups, 2, self.schema.neighbours)
-
-        def value(counts: Any, sums: Any) -> Any:
-            parts: list[Fraction] = []
-            for group in np.asarray(counts).reshape(groups, len(labels)):
-                yes, total = Fraction(group[place]), Fraction(group.sum())
-                parts += [total - yes, yes]
-            return fractions(parts)
-
-        all_limits = None if self.schema.unit_is_row else Contribution(total=rows)
-
-        def of_all_rows(snapshot: Snapshot) -> Any:
-            selected = Selected(by=(*by, self.column), contribution=all_limits, weighted=True)
-            return value(weighted_totals(snapshot, selected, 0), {})
-
-        return Measurement(
-            statistic=self.grouped(_COUNTS, by),
-            sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity),
-            by=(*by, self.column),
-            contribution=all_limits,
-            public={"all_rows": True} if self.all_rows else {},
-            value=value,
-            from_rows=of_all_rows if self.all_rows else None,
-            read="the share",
-            forecast=lambda: Forecast(
-                weights=expected.per_group(groups, (share, 1 - share)),
-                worst=expected.per_group(groups, (1.0,)),
-                scenario=Expected(rows=self.expected_rows).words(
-                    groups, f"of which {100 * share:.3g} % have the label"
-                ),
-            ),
-        )
-
-    def _notes(self, found: Measurement) -> tuple[str, ...]:
-        return (*super()._notes(found), *weighting_notes(self, found), *output_notes(self, found))
-
-    def _of_public_size(self, place: int, size: int) -> Measurement:
-        sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))
-        return Measurement(
-            statistic=Proportion(n=size),
-            sensitivity=sensitivity,
-            mechanism=share_noise(self.guarantee, sensitivity, size),
-            by=(self.column,),
-            public={"n": size},
-            value=lambda counts, sums: Fraction(int(counts[place]), size),
-            read="the share",
-        )
-
-    def content(self) -> dict[str, Any]:
-        return super().content() | {"label": self.label}
 
 
 # ---- Proportion vector: the shares of public categories.
@@ -320,6 +190,19 @@ class ProportionVectorRelease(Release):
         """The nearest vector of proportions: not negative, with sum 1 (post-processing)."""
         return onto_simplex(np.asarray(self.value, dtype=float), 1.0)
 
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The share of every category."""
+        head = columns[0] if columns else "category"
+        return [
+            replace(one, label=str(category), labels={head: category}, measure="proportion")
+            for one, category in zip(super().readings(columns), self._of().categories, strict=True)
+        ]
+
+    def facts(self) -> Facts:
+        """The facts to show: the shares, the number of rows, the protection."""
+        rows = ("rows", number(self._of().require_n(None)))
+        return [*entry_facts(self.readings()), rows, *self.protection_facts()]
+
     def population_interval(self, level: float = 0.95, *, category: Any = None) -> Interval:
         """Interval for the population's share of a category, or of each: binomial sampling and the noise together."""
         checked = requirements.level(level)
@@ -333,3 +216,193 @@ class ProportionVectorRelease(Release):
         value, mechanism = measured_coordinate(self.mechanism, self.measured, categories.index(category))
         law = ReleaseLaw(model=Binomial(n=self._of().require_n(None)), mechanism=mechanism)
         return law.interval(value, checked)
+
+
+ShareReading = MomentReading | ProportionVectorRelease
+"""The measurements that shares are read from: counts, one share, or without a label the shares of all."""
+
+_COUNTS = BernsteinMoments(bounds=((0.0, 1.0),), degrees=(1,), of="proportion")
+"""Counts of no and yes: the mean of zeros and ones."""
+
+
+@dataclass(frozen=True)
+class ProportionQuestion(MeasuredQuestion[ShareReading]):
+    """Proportion of rows with a label, in all or by group.
+
+    The value per group is (noes, yeses): a row moves one of them by one, as `BernsteinMoments` of 0 and 1. A unit's
+    rows are limited in all, whatever their label: a limit per cell would keep labels, not rows, at random.
+
+    Guarantee
+    ---------
+    Where the number of rows is public, a replaced row moves the proportion by at most 1/n. Else a row moves the two
+    counts by one in all: ``docs/proofs/parts.md``. ``output`` is as of `MeanQuestion`. Without a ``label`` the shares
+    of all labels are asked for, which add up to one: as `BoundedProportions`, of `ProportionVector`.
+
+    Examples
+    --------
+    >>> from discreet import Categories, Schema
+    >>> schema = Schema(columns={"vote": Categories(["yes", "no"])})
+    >>> ProportionQuestion(schema, "vote", "yes", epsilon=0.5).measurement.mechanism.scale
+    2.0
+    """
+
+    topic: ClassVar[str] = "Counts and shares"
+    answers: ClassVar[str] = "What proportion of rows has one label: yes, employed, north?"
+    ask: ClassVar[str] = "proportion"
+    also: ClassVar[tuple[str, ...]] = ("share", "percentage", "rate")
+    heading: ClassVar[str] = "Share of {noun} with {subject}"
+    meaning: ClassVar[str] = "The share of rows with {subject}."
+    forms: ClassVar[form.Forms] = {
+        "column": form.COLUMN,
+        "label": form.LABEL,
+        "by": form.COLUMNS,
+        "expected_rows": form.WHOLE,
+        "expected_proportion": form.SHARE,
+        "all_rows": form.FLAG,
+        "output": form.METHOD,
+    }
+    ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": (*OUTPUTS, "all_but_one", "universal_histogram")}
+    column: str
+    label: Label | None = None
+    _: KW_ONLY
+    by: str | Sequence[str] = ()
+    contribution: Contribution | None = None
+    expected_rows: int | None = None
+    expected_proportion: float | None = None
+    all_rows: bool = False
+    output: str | None = None
+
+    @classmethod
+    def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
+        return columns.label()
+
+    def _measured(self) -> Measurement:
+        by = column_names(self.by)
+        if self.all_rows is not False:
+            check_weighted(self)
+        label: Any = self.label
+        labels: tuple[Any, ...] = tuple(self.schema.categories(self.column).labels)
+        if label is None:
+            return self._of_every_label(labels, by)
+        if not isinstance(label, str | int) or label not in labels:
+            raise InvalidParameter("label", label, "is not a label of the column", spelling(label, labels))
+        if self.column in by:
+            raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
+        expected = Expected(rows=self.expected_rows, mean=self.expected_proportion)
+        # Where nothing is expected, labels are equally frequent.
+        share = (
+            1 / len(labels)
+            if self.expected_proportion is None
+            else (1 + expected.slope(0.0, 1.0, "expected_proportion")) / 2
+        )
+        size = self.public_size(self.column)
+        place = labels.index(label)
+        alone = None if by else size
+        if self.output is not None:
+            return kept_inside(self, alone, lambda size: self._of_public_size(place, size))
+        if alone is not None:
+            return self._of_public_size(place, alone)
+        groups = self.schema.cells(by)
+        rows = self.schema.contribution(self.contribution).most_rows(groups)
+        limits = Contribution(groups=1, rows=rows) if 1 in (rows, groups) else Contribution(total=rows)
+        sensitivity = in_parts(limits, groups, 2, self.schema.neighbours)
+
+        def value(counts: Any, sums: Any) -> Any:
+            parts: list[Fraction] = []
+            for group in np.asarray(counts).reshape(groups, len(labels)):
+                yes, total = Fraction(group[place]), Fraction(group.sum())
+                parts += [total - yes, yes]
+            return fractions(parts)
+
+        all_limits = None if self.schema.unit_is_row else Contribution(total=rows)
+
+        def of_all_rows(snapshot: Snapshot) -> Any:
+            selected = Selected(by=(*by, self.column), contribution=all_limits, weighted=True)
+            return value(weighted_totals(snapshot, selected, 0), {})
+
+        return Measurement(
+            statistic=self.grouped(_COUNTS, by),
+            sensitivity=sensitivity,
+            mechanism=additive_noise(self.guarantee, sensitivity),
+            by=(*by, self.column),
+            contribution=all_limits,
+            public={"all_rows": True} if self.all_rows else {},
+            value=value,
+            from_rows=of_all_rows if self.all_rows else None,
+            read="the share",
+            forecast=lambda: Forecast(
+                weights=expected.per_group(groups, (share, 1 - share)),
+                worst=expected.per_group(groups, (1.0,)),
+                scenario=Expected(rows=self.expected_rows).words(
+                    groups, f"of which {100 * share:.3g} % have the label"
+                ),
+            ),
+        )
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        told = () if self.label is None else output_notes(self, found)
+        return (*super()._notes(found), *weighting_notes(self, found), *told)
+
+    def _of_public_size(self, place: int, size: int) -> Measurement:
+        sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))
+        return Measurement(
+            statistic=Proportion(n=size),
+            sensitivity=sensitivity,
+            mechanism=share_noise(self.guarantee, sensitivity, size),
+            by=(self.column,),
+            public={"n": size},
+            value=lambda counts, sums: Fraction(int(counts[place]), size),
+            read="the share",
+        )
+
+    def _of_every_label(self, labels: tuple[Any, ...], by: Sequence[str]) -> Measurement:
+        """The shares of all labels, brought to add up to one (liu2019 section 4.2)."""
+        size = None if by else self.public_size(self.column)
+        if size is None:
+            rule = "is needed, unless the number of rows is public and there are no groups"
+            fix = f"Name one of {list(labels)}, or ask for table({self.column!r})."
+            raise InvalidParameter("label", None, rule, fix)
+        output = "simplex" if self.output is None else requirements.one_of("output", self.output, [*SHARES])
+        of = ProportionVector(categories=labels, n=size)
+        sensitivity = of.sensitivity(neighbours=Neighbours.REPLACE_ONE)
+        mechanism = BoundedProportions.calibrate(self.guarantee, sensitivity, **SHARES[output])
+        return Measurement(
+            statistic=of,
+            sensitivity=sensitivity,
+            mechanism=mechanism,
+            by=(self.column,),
+            public={"n": size},
+            value=lambda counts, sums: fractions([Fraction(int(count), size) for count in counts]),
+            read="a share",
+            forecast=cache(lambda: _forecast_of_shares(mechanism)),
+        )
+
+    def content(self) -> dict[str, Any]:
+        return super().content() | {"label": self.label}
+
+
+SHARES: Mapping[str, Mapping[str, Any]] = {
+    "simplex": {"method": "simplex"},
+    "bounded": {"method": "rescale", "noise": "bounded"},
+    "inflated": {"method": "rescale", "noise": "inflated"},
+    "all_but_one": {"method": "all_but_one", "noise": "inflated"},
+    "universal_histogram": {"method": "universal_histogram", "noise": "inflated"},
+}
+"""Outputs of the shares of all labels: the nearest ones that add up to one, and the ways of liu2019 section 4.2."""
+_DRAWS = 4000
+
+
+def _forecast_of_shares(mechanism: BoundedProportions) -> Forecast:
+    """Bias and mean squared error of a share by draws, where labels are equally frequent and where one has all rows."""
+    size = mechanism.categories
+    moved = []
+    for place, truth in enumerate([np.full(size, 1 / size), *np.eye(size)[[0, -1]]]):
+        moved.append(mechanism.simulate(truth, _DRAWS, rng=place) - truth)
+    squared = [float((one**2).mean()) for one in moved]
+    return Forecast(
+        error=lambda level: float(np.max(mechanism.error(level))),
+        scenario="of labels that are equally frequent, or of which one has all rows",
+        bias=max(float(np.abs(one.mean(axis=0)).max()) for one in moved),
+        squares=(float(np.mean(squared)), max(squared)),
+        ends=(0.0, 1.0),
+    )
