@@ -59,7 +59,7 @@ def test_both_computations_agree(name):
 
 
 def not_flipped():
-    return patch.object(sampler, "_with_sign", lambda noise, words: noise)
+    return patch.object(sampler, "with_sign", lambda noise, words: noise)
 
 
 def halved_bound():

@@ -484,6 +484,8 @@ def _scalars() -> Iterator[Case]:
     yield _scalar("geometric, ε 1", m.Geometric.calibrate(PureDP(1.0), UNIT), UNIT, (0, 1))
     two = Sensitivity(moves=(2,))
     yield _scalar("geometric, ε 2, two rows a unit", m.Geometric.calibrate(PureDP(2.0), two), two, (0, 2))
+    steps = m.Staircase.calibrate(PureDP(3.0), UNIT)
+    yield _scalar("staircase, ε 3", steps, UNIT, (0.0, 1.0), PureDP(3.0))
     yield _scalar("Gaussian, μ 1", m.Gaussian.calibrate(GaussianDP(1.0), UNIT), UNIT, (0.0, 1.0))
     concentrated = ZeroConcentratedDP(0.5)
     yield _scalar("discrete Gaussian, ρ 0.5", m.DiscreteGaussian.calibrate(concentrated, UNIT), UNIT, (0, 1))
@@ -509,6 +511,7 @@ def _scalars() -> Iterator[Case]:
     every = (
         ("Laplace", m.Laplace(1.0)),
         ("geometric", m.Geometric(1.0)),
+        ("staircase", m.Staircase.calibrate(PureDP(1.0), UNIT)),
         ("Gaussian", m.Gaussian(1.0)),
         ("discrete Gaussian", m.DiscreteGaussian(1.0)),
     )

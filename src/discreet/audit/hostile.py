@@ -62,6 +62,7 @@ def _mechanisms() -> dict[str, Call]:
     mechanisms: list[tuple[Any, Any]] = [
         (m.Laplace(1.0, 1.0), 0.0), (m.Geometric(1.0), 0), (m.Gaussian(1.0, 1.0), 0.0),
         (m.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]), (m.DiscreteGaussian(1.0), 0),
+        (m.Staircase(scale=1.0, period=3.0, plateau=0.4, grid=1.0), 0.0),
         (m.WholeShare(m.Geometric(1.0), 10), 0.5), (m.GeneralizedGaussian(1.0), 0.0),
         (m.BoundedLaplace(scale=1.0, bounds=(0, 1)), 0.5), (m.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
         (m.ExponentialMechanism(1.0), [0, 1]), (m.PermuteAndFlip(1.0), [0, 1]), (m.ReportNoisyMax(1.0), [0, 1]),
@@ -89,7 +90,8 @@ def _mechanisms() -> dict[str, Call]:
     normal = d.GaussianDP(1.0)
     concentrated = d.ZeroConcentratedDP(0.5)
     calibrated: tuple[tuple[Any, Any, Any, dict[str, Any]], ...] = (
-        (m.Laplace, normal, unit, {}), (m.Geometric, normal, unit, {}), (m.Gaussian, normal, unit, {}),
+        (m.Laplace, normal, unit, {}), (m.Geometric, normal, unit, {}), (m.Staircase, one, unit, {}),
+        (m.Gaussian, normal, unit, {}),
         (m.DiscreteGaussian, concentrated, unit, {}), (m.BoxNoise, one, each, {}),
         (m.BoundedLaplace, one, unit, {"bounds": (0, 2)}),
     )  # fmt: skip

@@ -498,7 +498,7 @@ def number_laws(law: Any) -> list[NumberLaw]:
         return [(_CountOf(kind, law.rows), scale, place / law.rows) for kind, scale, place in number_laws(law.counts)]
     shape = law.shape
     exact = getattr(law, "_noise", law)._location.broadcast(shape)
-    names = [name for name in ("lower", "upper", "order") if hasattr(law, name)]
+    names = [name for name in ("lower", "upper", "order", "period", "plateau") if hasattr(law, name)]
     more = [getattr(law, name) for name in names]
     scales, *bounds = (np.broadcast_to(values, shape).ravel().tolist() for values in (law.scale, *more))
     places = [exact.exact(index) for index in range(len(scales))]

@@ -178,6 +178,7 @@ def _tables() -> Iterator[Pipeline]:
     public = {"constraints": ((1, 1, 1),), "values": (3,)}
     made: dict[str, tuple[Neighbours, Guarantee, Protect]] = {
         "Geometric": (ADD, ONE, _sharpest(m.Geometric)),
+        "Staircase": (ADD, ONE, _sharpest(m.Staircase)),
         "BoxNoise": (ADD, ONE, _box),
         "Gaussian": (ADD, NORMAL, _gaussian),
         "DiscreteGaussian": (ADD, CONCENTRATED, _sharpest(m.DiscreteGaussian, CONCENTRATED)),

@@ -39,6 +39,7 @@ from discreet.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from discreet.mechanisms.gaussian import GaussianLaw
 from discreet.mechanisms.geometric import GeometricLaw
 from discreet.mechanisms.laplace import LaplaceLaw
+from discreet.mechanisms.staircase import StaircaseLaw, best_plateau
 from discreet.mechanisms.tables.margins import MarginsGaussian, MarginsLaplace, Workload
 from discreet.testing.mechanisms import check_calibration
 
@@ -141,6 +142,18 @@ def _discrete_tails(scale: float) -> list[arb]:
     return list(itertools.accumulate(2 * weight / total for weight in weights[:0:-1]))[::-1]
 
 
+def _staircase(word: int, scale: float, period: float, plateau: float, **_: Any) -> arb:
+    """The distance beyond which U of the mass lies, step by step from the middle."""
+    b = (-_exact(Fraction(period) / Fraction(scale))).exp()
+    width, least = _exact(period), _uniform(word, 63)
+    height = 1 / (width * (_exact(plateau) + b / (1 - b)))  # of both sides together
+    edge, beyond = _exact(plateau) * width, 1 - _exact(plateau) * width * height
+    while not least > beyond:
+        height *= b
+        edge, beyond = edge + width, beyond - width * height
+    return _sign(word) * (edge - (least - beyond) / height)
+
+
 def _discrete_gaussian(word: int, scale: float, **_: Any) -> arb:
     """The whole number m with P(≥ m + 1) ≤ U < P(≥ m)."""
     u = _uniform(word, 63)
@@ -168,6 +181,9 @@ def _laws() -> Iterator[tuple[str, Callable[[int], Any], _Oracle]]:
     for kind, oracle, largest in kinds:  # and at parameters that nobody chose, with all of their 53 bits
         for truth, scale in zip(_any_numbers(2, 1e6), _any_numbers(2, min(largest, 20.0)), strict=True):
             yield f"{kind.__name__} around {truth}, scale {scale}", partial(_law, kind, truth, scale), oracle
+    for truth, scale, period in ((0.0, 0.2, 1.0), (Fraction(1, 3), 40.0, 100.0), (123456789.123, 7.0, 3.0)):
+        made = partial(_law, StaircaseLaw, truth, scale, period=period, plateau=best_plateau(period / scale))
+        yield f"StaircaseLaw around {truth}, scale {scale}", made, _staircase
     for truth, scale, lower, upper in (
         *zip(_any_numbers(2, 1.0), _any_numbers(2, 3.0), (0.0, -1.0), (1.0, 1.5), strict=True),
         (0.3, 0.1, 0.0, 1.0), (0.01, 4000.0, 0.0, 1.0), (2.0, 0.7, 2.0, 5.0), (5.0, 0.02, 2.0, 5.0),
@@ -441,6 +457,8 @@ def _cases() -> Iterator[tuple[Any, tuple[Guarantee, ...], Sensitivity, dict[str
     for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), _TWO, Sensitivity(l1=3.0, l2=2.5, dimension=9)):
         yield m.DiscreteGaussian, (_CONCENTRATED, ZeroConcentratedDP(3.0)), sensitivity, {}
     yield m.DiscreteGaussian, (_APPROXIMATE,), _ONE, {}
+    for sensitivity in (_ONE, Sensitivity(moves=(2.0,)), Sensitivity(l1=0.3)):
+        yield m.Staircase, (_PURE, PureDP(6.0), _APPROXIMATE, _CONCENTRATED, _GAUSSIAN), sensitivity, {}
     for bounds in ((0.0, 2.0), (-1.0, 40.0), (0.0, math.inf)):
         yield m.BoundedLaplace, (_PURE, PureDP(3.0), _APPROXIMATE), Sensitivity(l1=0.5), {"bounds": bounds}
         yield m.BoundaryInflatedLaplace, (_PURE, PureDP(3.0)), Sensitivity(l1=0.5), {"bounds": bounds}

@@ -44,6 +44,7 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.staircase import Staircase
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian, RankDeficientGaussian
 
 # ---- Bounds: what two counts certify about a privacy loss
@@ -662,7 +663,8 @@ def timing_cases() -> Iterator[tuple[str, Call, Call]]:
     inflated = BoundaryInflatedLaplace.calibrate(PureDP(1.0), Sensitivity(l1=0.1), bounds=(0, 1))
     pairs: list[tuple[str, Mechanism, Any, Any]] = [
         ("Laplace: small, large", Laplace(1.0), 0.0, 1e6), ("Laplace: a float, a third", Laplace(1.0), Fraction(1, 2),
-        Fraction(1, 3)), ("geometric: small, large", Geometric(1.0), 0, 10**6), ("Gaussian: small, large",
+        Fraction(1, 3)), ("geometric: small, large", Geometric(1.0), 0, 10**6), ("staircase: small, large",
+        Staircase.calibrate(PureDP(3.0), Sensitivity(l1=1.0)), 0.0, 1e6), ("Gaussian: small, large",
         Gaussian(1.0), 0.0, 1e6), ("box noise: small, large", BoxNoise(1.0, 2), [0.0, 0.0], [1e6, 1e6]),
         ("discrete Gaussian: small, large", DiscreteGaussian(1.0), 0, 10**6), ("bounded Laplace: edge, middle",
         bounded, 0.0, 0.5), ("boundary-inflated: edge, middle", inflated, 0.0, 0.5), ("exponential: close, clear",

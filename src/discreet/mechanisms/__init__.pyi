@@ -21,6 +21,7 @@ from .geometric import Geometric as Geometric
 from .laplace import Laplace as Laplace
 from .omission.step import OutlierSuppression as OutlierSuppression
 from .omission.step import PoissonSample as PoissonSample
+from .staircase import Staircase as Staircase
 from .tables.james_stein import JamesSteinGaussian as JamesSteinGaussian
 from .tables.james_stein import RankDeficientGaussian as RankDeficientGaussian
 from .tables.post_processed import Clipped as Clipped

@@ -1,4 +1,4 @@
-"""Additive noise: the one decision between Laplace, geometric, Gaussian and discrete Gaussian noise."""
+"""Additive noise: the one decision between Laplace, geometric, staircase, Gaussian and discrete Gaussian noise."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.staircase import Staircase
 
 _SPREAD_OUT = 6.0
 """ℓ₁ over ℓ₂ sensitivity beyond which Gaussian noise is smaller for every δ above 1e-12 and every ρ below 60."""
@@ -34,20 +35,25 @@ _OUT_OF_REACH = 1.3
 _WORTH_FRACTIONS = 0.05
 """Under ρ whole noise stays unless Laplace noise has less variance by this share: where only ℓ₁ is known, it may."""
 
+_WORTH_STEPS = 0.05
+"""Staircase noise is taken where it has less variance by this share, which begins at ε = 1.1."""
+
 Normal = Gaussian | DiscreteGaussian
-Noise = Laplace | Geometric | Normal
+Noise = Laplace | Geometric | Staircase | Normal
 
 
 @overload
 def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity) -> Laplace | Gaussian: ...
 @overload
-def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: bool) -> Noise: ...
-def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: bool = False) -> Noise:
+def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: bool, single: bool = False) -> Noise: ...
+def additive_noise(
+    guarantee: Guarantee, sensitivity: Sensitivity, *, whole: bool = False, single: bool = False
+) -> Noise:
     """The additive noise of least variance that meets a guarantee.
 
-    Only Laplace and geometric noise meet `PureDP`. For every other kind the exactly calibrated variances decide: one
-    number needs less Laplace noise at the same (ε, δ), a long vector less Gaussian noise. A guarantee that asks for
-    less therefore never gets more noise.
+    Only Laplace, geometric and staircase noise meet `PureDP`. For every other kind the exactly calibrated variances
+    decide: one number needs less Laplace noise at the same (ε, δ), a long vector less Gaussian noise. A guarantee that
+    asks for less therefore never gets more noise.
 
     Parameters
     ----------
@@ -60,6 +66,9 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
         against Laplace noise under ε. Under ρ the discrete Gaussian takes the place of the Gaussian, which has the same
         ρ and no less variance. Under μ and (ε, δ) the Gaussian stays: the discrete one is not stated in μ, and at the
         same (ε, δ) its standard deviation is less by 0.02 % for vectors where it would be chosen.
+    single
+        Whether a unit moves one number, and nothing but an interval of the noise is read from it: then staircase noise
+        competes under ε. A mean's interval is worked out for noise whose distribution is smooth.
 
     Examples
     --------
@@ -75,16 +84,19 @@ def additive_noise(guarantee: Guarantee, sensitivity: Sensitivity, *, whole: boo
     DiscreteGaussian(scale=2.0)
     >>> additive_noise(GaussianDP(0.5), Sensitivity(l1=1.0))
     Gaussian(scale=2.0, grid=None)
+    >>> additive_noise(PureDP(5.0), Sensitivity(moves=(100.0,)), whole=True, single=True).name
+    'staircase'
     """
-    return _least(guarantee, sensitivity, whole)
+    return _least(guarantee, sensitivity, whole, single)
 
 
 @lru_cache(maxsize=1024)
-def _least(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Noise:
-    """The decision, which takes milliseconds and is the same for the same two values."""
+def _least(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool, single: bool) -> Noise:
+    """The decision, which takes milliseconds and is the same for the same values."""
     if is_pure(guarantee):
         laplace = Laplace.calibrate(guarantee, sensitivity)
-        return _geometric(guarantee, sensitivity, laplace) if whole else laplace
+        usual = _geometric(guarantee, sensitivity, laplace) if whole else laplace
+        return _in_steps(guarantee, sensitivity, usual, whole) if single else usual
     gaussian = _normal(guarantee, sensitivity, whole)
     if sensitivity.l1 is None or sensitivity.l1 > _SPREAD_OUT * sensitivity.require_l2():
         return gaussian
@@ -146,6 +158,15 @@ def _normal(guarantee: Guarantee, sensitivity: Sensitivity, whole: bool) -> Norm
 def _geometric(guarantee: Guarantee, sensitivity: Sensitivity, laplace: Laplace) -> Noise:
     """Geometric noise, where it differs from Laplace noise on its default grid."""
     return laplace if laplace.scale >= _WHOLE_ANYWAY else Geometric.calibrate(guarantee, sensitivity)
+
+
+def _in_steps(guarantee: Guarantee, sensitivity: Sensitivity, usual: Noise, whole: bool) -> Noise:
+    """Staircase noise, where it has clearly less variance than the usual noise."""
+    rounded = whole and float(usual.scale) < _WHOLE_ANYWAY
+    steps = Staircase.calibrate(guarantee, sensitivity, grid=1.0 if rounded else None)
+    rounding = 1 / 12 if rounded else 0.0
+    less = steps.law(0.0).variance + rounding < (1 - _WORTH_STEPS) * usual.law(0.0).variance
+    return steps if less else usual
 
 
 def _smaller(first: Noise, second: Noise, *, less_by: float = 0.0) -> Noise:

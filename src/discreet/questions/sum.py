@@ -236,7 +236,7 @@ class SumQuestion(MeasuredQuestion[Release]):
         return Measurement(
             statistic=self.grouped(Sum(bounds=(bounds.low, bounds.high)), by),
             sensitivity=sensitivity,
-            mechanism=additive_noise(self.guarantee, sensitivity, whole=whole),
+            mechanism=additive_noise(self.guarantee, sensitivity, whole=whole, single=_moves_one(sensitivity, by)),
             by=by,
             columns=(column,),
             contribution=self.contribution,
@@ -253,3 +253,8 @@ class SumQuestion(MeasuredQuestion[Release]):
         limits = self.schema.contribution(self.contribution)
         cells = self.schema.cells(by)
         return stability(limits, cells=cells, neighbours=self.schema.neighbours, low=low, high=high)
+
+
+def _moves_one(sensitivity: Sensitivity, by: tuple[str, ...]) -> bool:
+    """Whether a unit moves the total of one group at most."""
+    return not by if sensitivity.moves is None else len(sensitivity.moves) == 1

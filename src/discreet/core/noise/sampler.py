@@ -367,7 +367,7 @@ def _give_up_below(noise: FloatArray, magnitudes: NDArray[np.int64], smallest: i
     return _FEW_BITS
 
 
-def _with_sign(noise: FloatArray, words: Words) -> FloatArray:
+def with_sign(noise: FloatArray, words: Words) -> FloatArray:
     """Flip the sign of each number by the lowest bit of its word."""
     noise.view(np.uint64)[...] ^= words << np.uint64(63)
     return noise
@@ -380,7 +380,13 @@ def _sign(bits: int, count: int) -> tuple[int, int, int]:
     return (-1 if first & 1 else 1), ((first >> 1) << extra) | rest, count - 1
 
 
-def _exponential_noise(words: Words, scale: FloatArray) -> tuple[FloatArray, float]:
+def exponential_ball(bits: int, count: int) -> tuple[int, arb]:
+    """A sign, and −ln U of the other bits as a ball."""
+    sign, magnitude, length = _sign(bits, count)
+    return sign, -uniform_ball(magnitude, length).log()
+
+
+def exponential_noise(words: Words, scale: FloatArray) -> tuple[FloatArray, float]:
     """−b·ln U from the upper 63 bits, in cells, and its error bound."""
     magnitudes, smallest = _magnitudes(words)
     noise = np.multiply(magnitudes, 2.0**-63, dtype=float)
@@ -401,13 +407,13 @@ class LaplaceFamily:
 
     def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise in cells and its error bound."""
-        noise, error = _exponential_noise(words, _part(self.scale_in_cells, part))
-        return _with_sign(noise, words), error
+        noise, error = exponential_noise(words, _part(self.scale_in_cells, part))
+        return with_sign(noise, words), error
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise as a ball."""
-        sign, magnitude, length = _sign(bits, count)
-        return -sign * ball(_element(self.scale, index)) * uniform_ball(magnitude, length).log()
+        sign, exponential = exponential_ball(bits, count)
+        return sign * ball(_element(self.scale, index)) * exponential
 
 
 @dataclass(frozen=True)
@@ -423,10 +429,10 @@ class GeometricFamily:
     def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise before rounding and its error bound."""
         scale = _part(self.scale, part)
-        noise, error = _exponential_noise(words, scale)
+        noise, error = exponential_noise(words, scale)
         # (1 + e^{−1/b})/2 as 1 + expm1(−1/b)/2: for a large b the difference from 1 is what counts. c is at most ½.
         noise -= scale * np.log1p(np.expm1(-1 / scale) / 2) + 0.5
-        return _with_sign(noise, words), error + 4 * LOG_BUDGET
+        return with_sign(noise, words), error + 4 * LOG_BUDGET
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise before rounding as a ball."""
@@ -454,7 +460,7 @@ class GaussianFamily:
         # −Φ⁻¹(p) ≤ √(2 ln(1/p)), and d(Φ⁻¹)/d(ln p) = p/φ ≤ 1.2533.
         largest = math.sqrt(2 * (64 * math.log(2) - math.log(smallest)))
         error = _largest(scale) * (largest * NORMAL_BUDGET + 2 * _INTERVAL_ERROR)
-        return _with_sign(noise, words), error
+        return with_sign(noise, words), error
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise as a ball."""
@@ -472,7 +478,7 @@ class ExponentialFamily:
 
     def fast(self, words: Words, part: slice) -> tuple[FloatArray, float]:
         """Noise in cells and its error bound; the lowest bit stays for the ball path."""
-        return _exponential_noise(words, _part(self.scale_in_cells, part))
+        return exponential_noise(words, _part(self.scale_in_cells, part))
 
     def enclose(self, index: int, bits: int, count: int) -> arb:
         """Noise as a ball."""
