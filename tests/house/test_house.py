@@ -217,8 +217,8 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 205,
-    "code lines": 53_504,
-    "classes": 513,
+    "code lines": 53_766,
+    "classes": 515,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 5_897,

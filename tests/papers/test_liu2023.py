@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from mpmath import mp
 
-from discreet.papers.comparisons import LAWS
-from discreet.papers.liu2023 import STUDY
+from discreet import PureDP
+from discreet.core.errors import InvalidParameter
+from discreet.papers import load, load_all
+from discreet.papers.claims.liu2023_claims import PRINTED_SE
+from discreet.papers.comparisons import LAWS, simulated_contrast
+from discreet.papers.liu2023 import STUDY, ClickData, with_data
 from discreet.papers.liu2023_simulation import SIZES, simulation_cells
 from discreet.questions.comparison.paper import (
     Ordered,
@@ -170,3 +174,62 @@ def test_the_second_derivative_of_a_censored_likelihood() -> None:
         found = mp.diff(lambda t: mp.log(mp.ncdf((low - t) / sigma)), theta, 2)
         assert abs(found + (ratio**2 + x * ratio) / sigma**2) < step
         assert abs(found + (ratio**2 - ratio) / sigma**2) > 0.1
+
+
+def test_generated_clicks_are_what_section_6_prints():
+    """66 % zeros, the largest count 45,987, and the standard errors without privacy and of censored differences."""
+    arms = ClickData().arms(3_364_743, 800, np.random.default_rng(4))
+    size = arms[2]
+    assert max(clicks.max() for clicks in arms[:2]) == 45_987
+    for clicks in arms[:2]:
+        assert (clicks == 0).mean() == pytest.approx(0.66, abs=0.002)
+    error = np.sqrt(sum(clicks.var() / clicks.size for clicks in arms[:2]))
+    assert 1000 * error == pytest.approx(PRINTED_SE["original"][0], rel=0.03)
+    differences = np.subtract(*(clicks.reshape(800, size).mean(axis=1) for clicks in arms[1::-1]))
+    low, high = np.quantile(differences, [0.1, 0.9])
+    spread = (high - low) / (2 * 1.2815515655446004)  # of a normal law with these quantiles
+    assert 1000 * spread / np.sqrt(800) == pytest.approx(PRINTED_SE["4S"][-1], rel=0.1)
+
+
+def test_the_case_study_reads_the_papers_file(tmp_path):
+    """Clicks add up per device, as in section 6; a folder without the file is refused."""
+    rng = np.random.default_rng(6)
+    devices = rng.integers(0, 400, 6000)
+    clicks = (rng.random(6000) < 0.2).astype(int)
+    lines = [
+        f"{i},{click},14102100,dev{device:x}" for i, (click, device) in enumerate(zip(clicks, devices, strict=True))
+    ]
+    (tmp_path / "train.csv").write_text("id,click,hour,device_ip\n" + "\n".join(lines))
+    first, second, size = ClickData(str(tmp_path)).arms(10**7, 20, np.random.default_rng(1))
+    found = np.bincount(devices, weights=clicks)[np.unique(devices)]
+    assert size == len(found) // 40
+    assert len(first) == len(second) == 20 * size
+    kept = np.concatenate([first, second])
+    assert kept.sum() <= found.sum()
+    assert len(found) - len(kept) < 40
+    assert set(kept) <= set(found)
+    study = with_data(tmp_path)
+    cell = {**study.part("table-3").cells(True)[0], "P": 20, "draws": 2}
+    assert cell["data"] == "file"
+    assert len(list(study.part("table-3").compute(cell, 1))) == 5 * (11 + 9)
+    assert "file of the given folder" in study.introduction
+    assert "file of the given folder" in {one.paper: one for one in load_all(tmp_path)}["liu2023"].introduction
+    (tmp_path / "train.csv").unlink()
+    with pytest.raises(InvalidParameter, match=r"none of the files train\.csv"):
+        load("liu2023", tmp_path)
+    assert {one.paper: one for one in load_all(tmp_path)}["liu2023"] is STUDY
+
+
+def test_six_sanitized_statistics_depend_on_bounds_that_the_paper_does_not_state():
+    """As published too, estimates are clipped to the bounds: ten times the width, about ten times the error."""
+    law = LAWS["ZILN"]
+    sample = law.sample(100_000, 100, 300, False, np.random.default_rng(3))
+    errors = {}
+    for factor in (0.1, 1.0, 10.0):
+        found = simulated_contrast(
+            "6S", sample, PureDP(0.5), bounds=(0.0, factor * law.bounds[1]), censor=(0.1, 0.1),
+            rng=np.random.default_rng(5), as_published=True,
+        )  # fmt: skip
+        errors[factor] = float(np.sqrt(np.mean(np.asarray(found.estimate) ** 2)))
+    assert errors[10.0] / errors[1.0] > 4
+    assert errors[1.0] / errors[0.1] > 4

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet import ApproxDP
+from discreet import ApproxDP, PureDP
 from discreet.core.errors import InvalidParameter
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms import Gaussian
 from discreet.mechanisms.omission.amplification import outlier_epsilon
 from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance
 from discreet.papers import STUDIES, load, load_all, miranda2026
+from discreet.papers.claims.miranda2026_claims import CLAIMS
 from discreet.papers.figure import HeatMap
 from discreet.papers.miranda2026 import clustering_cells, clustering_rows, largest_term, with_data
 from discreet.papers.miranda2026_data import (
@@ -34,6 +35,7 @@ from discreet.papers.miranda2026_data import (
     mode_failures,
     spendable,
 )
+from discreet.questions.clusters import DPLloyd
 
 
 def small_column() -> Column:
@@ -226,3 +228,45 @@ def test_heat_maps_write_values_and_frame_cells() -> None:
     assert "words" in text
     assert "inside" in text
     assert "blue frame" in drawn.caption()
+
+
+def test_suppression_is_compared_with_a_sample_of_as_many_records() -> None:
+    """The omitted share by a loop over records, with the definition of the score, and both sides at equal privacy."""
+    study = load("miranda2026")
+    cell = {
+        **study.part("similar-mean").cells(True)[0],
+        "column": "census FICA",
+        "epsilon": 2.0,
+        "repeats": 3,
+        "quick": False,
+    }
+    data = column("census FICA")
+    everyone = records(data)
+    width = data.bounds[1] - data.bounds[0]
+    scores = np.array([np.abs(everyone - one).mean() / width for one in everyone])
+    rows = list(study.part("similar-mean").compute(cell, 1))
+    assert len(rows) > 20
+    for row in rows:
+        assert row["m"] < row["M"]
+        assert row["omitted"] == pytest.approx(float((row["m"] + (row["M"] - row["m"]) * scores).mean()), rel=1e-9)
+        assert row["difference"] == row["uniform"] - row["by score"]
+
+
+def test_noise_of_su2017_has_the_scale_d_plus_one() -> None:
+    """As published at 2(dk + 1)/(d + 1) times the ε, every sum and count of the fit has noise of scale (d + 1)T/ε."""
+    d, k, epsilon = 6, 5, 0.7
+    plan = DPLloyd(
+        k, guarantee=PureDP(2 * (d * k + 1) / (d + 1) * epsilon), bounds=[(-1, 1)] * d, as_published=True
+    ).plan()  # fmt: skip
+    assert plan.iterations == 20
+    assert plan.sum_scale == pytest.approx((d + 1) * 20 / epsilon, rel=1e-9)
+    assert plan.count_scale == pytest.approx((d + 1) * 20 / epsilon, rel=1e-9)
+
+
+def test_ties_decide_no_claim() -> None:
+    rows = [
+        {"difference": gap, "z": gap * 5, "rate": 0.5, "with": 0.5, "noise reduction": True} for gap in (-1.0, 0.0, 0.0)
+    ]
+    (claim,) = (one for one in CLAIMS if one.claim == "Sampling is worse for modes too.")
+    assert claim.decide(rows).measured.value == 1.0
+    assert claim.decide([*rows, {**rows[0], "difference": 1.0, "z": 5.0}]).measured.value == 0.5

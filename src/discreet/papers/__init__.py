@@ -36,6 +36,12 @@ def load(key: str, data: Path | None = None) -> Study:
 
 
 def load_all(data: Path | None = None) -> list[Study]:
-    """Every study; those that can read files on the files of a folder where ``data`` names one."""
-    readers = {key for key, module in STUDIES.items() if hasattr(import_module(module), "with_data")}
-    return [load(key, data if key in readers else None) for key in STUDIES]
+    """Every study; those that can read files on the files of a folder where ``data`` names one and has theirs."""
+    return [load(key, data if data is not None and _reads(key, data) else None) for key in STUDIES]
+
+
+def _reads(key: str, data: Path) -> bool:
+    """True where a study reads that folder: any, or one with the files that it names."""
+    module = import_module(STUDIES[key])
+    names = getattr(module, "FILES", None)
+    return hasattr(module, "with_data") and (names is None or any((data / name).is_file() for name in names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -73,7 +73,7 @@ def clustering_rows(parameters: Parameters, seed: int, folder: str = "") -> Iter
         budget = miranda2026_data.spendable(epsilon, 0.0, omit) if parameters["reduced"] else (epsilon, 0.0)
         other = None if budget is None else task.utility(omit, budget[0], generator)
         yield miranda2026_data.utility_row(
-            parameters, "adult" if name == "DPLloyd" else "four groups", name, omit, plain, other
+            parameters, "adult" if name == "DPLloyd" else "four groups", name, omit, plain, other, task.omitted(omit)
         )
 
 
@@ -91,12 +91,21 @@ class _Clustering:
     ) -> miranda2026_data.RepeatedMean:
         """Cost for all rows of centres found on the rows that are kept."""
         rows, _ = _clustering_data(self)
-        chances = omit.keep(_mean_distances(self) if omit.m is not None else np.zeros(len(rows)))
+        chances = omit.keep(self.distances(omit))
         costs = []
         for _ in range(self.repeats):
             kept = rows if omit == miranda2026_data.Omit() else rows[generator.random(len(rows)) < chances]
             costs.append(_clustering_cost(self.name, rows, kept, epsilon, self.quick, generator))
         return miranda2026_data.estimate_mean(np.array(costs))
+
+    def distances(self, omit: miranda2026_data.Omit) -> NDArray[np.float64]:
+        """Mean distances, or zeros where nothing asks for them."""
+        return _mean_distances(self) if omit.m is not None else np.zeros(len(_clustering_data(self)[0]))
+
+    def omitted(self, omit: miranda2026_data.Omit) -> float:
+        """The expected share of the rows that is left out."""
+        distances = self.distances(omit)
+        return miranda2026_data.omitted_share(omit, distances, np.ones(distances.size, dtype=np.int64))
 
     @lru_cache(maxsize=64)  # noqa: B019 - a frozen value, as hashable as a number
     def without_omission(self, epsilon: float) -> miranda2026_data.RepeatedMean:
@@ -125,7 +134,9 @@ def _clustering_cost(
 ) -> float:
     if name == "DPLloyd":
         bounds = [(-1.0, 1.0)] * rows.shape[1]
-        model = DPLloyd(5, guarantee=PureDP(epsilon), bounds=bounds, as_published=True, iterations=5 if quick else 20)
+        model = DPLloyd(
+            _CLUSTERS, guarantee=PureDP(epsilon), bounds=bounds, as_published=True, iterations=5 if quick else 20
+        )
         centres = model.fit(kept, rng=generator).cluster_centers_
         labels = labels_of(Box(bounds).cells(rows), centres)
         return float(np.square(rows - centres[labels]).sum(axis=1).mean())
@@ -135,6 +146,49 @@ def _clustering_cost(
     model_k = KMedian(4, guarantee=PureDP(epsilon), universe=universe, swaps=swaps, as_published=True)
     centres = model_k.fit(kept, rng=generator).cluster_centers_
     return float(np.linalg.norm(rows[:, None] - centres[None], axis=2).min(axis=1).mean())
+
+
+# ---- DPLloyd where the noise has the scale of su2017, (d + 1)T/ε, to whom the paper refers and prints no split
+
+
+SU_RATES = (1.0, 0.5, 0.3, 0.2, 0.1, 0.05)
+_CLUSTERS = 5
+
+
+def split_cells(data: str, quick: bool) -> list[Parameters]:
+    """One cell per ε and rate."""
+    repeats = 5 if quick else 200
+    return [
+        {"epsilon": epsilon, "rate": rate, "repeats": repeats, "quick": quick, "data": data}
+        for epsilon in (miranda2026_data.EPSILONS[::2] if quick else miranda2026_data.EPSILONS)
+        for rate in (SU_RATES[::3] if quick else SU_RATES)
+    ]
+
+
+def split_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
+    """NICV with noise of scale (d + 1)T/ε: as published at an ε that is 2(dk + 1)/(d + 1) times as large."""
+    task = _Clustering("DPLloyd", parameters["repeats"], bool(parameters["quick"]), folder)
+    omit = miranda2026_data.Omit(rate=parameters["rate"])
+    budget = miranda2026_data.spendable(parameters["epsilon"], 0.0, omit)
+    assert budget is not None
+    d = _clustering_data(task)[0].shape[1]
+    stronger = 2 * (d * _CLUSTERS + 1) / (d + 1)
+    found = task.utility(omit, stronger * budget[0], np.random.default_rng(seed))
+    yield {
+        "epsilon": parameters["epsilon"], "rate": parameters["rate"], "NICV": found.value, "low": found.low,
+        "high": found.high, "standard error": found.error,
+    }  # fmt: skip
+
+
+def split_finding(rows: list[Row]) -> str:
+    """NICV at the smaller rates over that without sampling."""
+    at = {(row["epsilon"], row["rate"]): row["NICV"] for row in rows}
+    told = ", ".join(
+        f"{value / at[epsilon, 1.0]:.2f} at ε = {epsilon:g}, rate {rate:g}"
+        for (epsilon, rate), value in at.items()
+        if rate in (0.2, 0.1, 0.05)
+    )
+    return f"NICV over that without sampling: {told or 'too few settings to tell'}."
 
 
 # ---- Why k-median shows no effect of sampling at the budgets of miranda2026, and where an effect begins
@@ -395,27 +449,101 @@ def column_cells(statistic: str, omission: str, data: str, quick: bool) -> list[
 def column_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     """Utility of all mechanisms on one column over all rates or all (m, M); mechanisms share the samples."""
     generator = np.random.default_rng(seed)
-    data = miranda2026_data.column(parameters["column"], folder)
-    repeats, epsilon = parameters["repeats"], parameters["epsilon"]
-    averaging = parameters["statistic"] == "mean"
-    targets = {
-        method: (epsilon, data.size**-2.0 if "aussian" in method else 0.0)
-        for method in (MEAN_NOISES if averaging else MODE_MECHANISMS)
-    }
-
-    def utility(method: str, budget: tuple[float, float], counts: NDArray[np.int64]) -> miranda2026_data.RepeatedMean:
-        if averaging:
-            return miranda2026_data.estimate_mean(miranda2026_data.mean_errors(data, method, budget, counts, generator))
-        return miranda2026_data.estimate_share(miranda2026_data.mode_failures(data, method, budget, counts, generator))
-
-    everyone = miranda2026_data.kept_counts(data, miranda2026_data.Omit(), "", repeats, generator)
-    plain = {method: utility(method, target, everyone) for method, target in targets.items()}
+    column = _ColumnTask.of(parameters, folder, generator)
+    plain = column.utilities(miranda2026_data.Omit(), column.targets)
     for omit in miranda2026_data.omissions(parameters):
-        counts = miranda2026_data.kept_counts(data, omit, "absolute" if averaging else "discrete", repeats, generator)
-        for method, target in targets.items():
-            budget = miranda2026_data.spendable(*target, omit) if parameters["reduced"] else target
-            other = None if budget is None else utility(method, budget, counts)
-            yield miranda2026_data.utility_row(parameters, data.name, method, omit, plain[method], other)
+        budgets = column.budgets(omit) if parameters["reduced"] else column.targets
+        found, omitted = column.utilities(omit, budgets), column.omitted(omit)
+        for method, base in plain.items():
+            assert base is not None  # without omission the whole budget is there
+            yield miranda2026_data.utility_row(parameters, column.data.name, method, omit, base, found[method], omitted)
+
+
+Budgets = Mapping[str, tuple[float, float] | None]
+Utilities = dict[str, miranda2026_data.RepeatedMean | None]
+
+
+@dataclass(frozen=True)
+class _ColumnTask:
+    """Means or modes of one column, by all mechanisms."""
+
+    data: miranda2026_data.Column
+    averaging: bool
+    targets: Mapping[str, tuple[float, float]]
+    repeats: int
+    generator: np.random.Generator
+
+    @classmethod
+    def of(cls, parameters: Parameters, folder: str, generator: np.random.Generator) -> _ColumnTask:
+        data = miranda2026_data.column(parameters["column"], folder)
+        averaging, epsilon = parameters["statistic"] == "mean", parameters["epsilon"]
+        targets = {
+            method: (epsilon, data.size**-2.0 if "aussian" in method else 0.0)
+            for method in (MEAN_NOISES if averaging else MODE_MECHANISMS)
+        }
+        return cls(data, averaging, targets, parameters["repeats"], generator)
+
+    @property
+    def kind(self) -> str:
+        return "absolute" if self.averaging else "discrete"
+
+    def budgets(self, omit: miranda2026_data.Omit) -> Budgets:
+        """What each mechanism may spend behind an omission."""
+        return {method: miranda2026_data.spendable(*target, omit) for method, target in self.targets.items()}
+
+    def omitted(self, omit: miranda2026_data.Omit) -> float:
+        """The expected share of the records that is left out."""
+        distances = miranda2026_data.mean_distances(self.data, self.kind)
+        return miranda2026_data.omitted_share(omit, distances, self.data.counts)
+
+    def utilities(self, omit: miranda2026_data.Omit, budgets: Budgets) -> Utilities:
+        """Utility of each mechanism that has a budget, on the same samples."""
+        counts = miranda2026_data.kept_counts(self.data, omit, self.kind, self.repeats, self.generator)
+        return {method: budget and self._utility(method, budget, counts) for method, budget in budgets.items()}
+
+    def _utility(
+        self, method: str, budget: tuple[float, float], counts: NDArray[np.int64]
+    ) -> miranda2026_data.RepeatedMean:
+        if self.averaging:
+            errors = miranda2026_data.mean_errors(self.data, method, budget, counts, self.generator)
+            return miranda2026_data.estimate_mean(errors)
+        failures = miranda2026_data.mode_failures(self.data, method, budget, counts, self.generator)
+        return miranda2026_data.estimate_share(failures)
+
+
+def similar_cells(statistic: str, data: str, quick: bool) -> list[Parameters]:
+    """One cell per column and ε, with ten times the paper's repeats of means: differences are small."""
+    repeats = {"mean": 60 if quick else 5000, "mode": 200 if quick else 4000}[statistic]
+    cells = column_cells(statistic, "suppression", data, quick)
+    return [{**cell, "omission": "similar", "repeats": repeats} for cell in cells if cell["reduced"]]
+
+
+def similar_rows(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
+    """Outlier suppression with m < M beside a Poisson sample that leaves out as many records, at equal privacy."""
+    column = _ColumnTask.of(parameters, folder, np.random.default_rng(seed))
+    for omit in miranda2026_data.omissions(parameters):
+        omitted = column.omitted(omit)
+        even = miranda2026_data.Omit(rate=1 - omitted)
+        uneven, uniform = (column.utilities(one, column.budgets(one)) for one in (omit, even))
+        for method, one in uneven.items():
+            other = uniform[method]
+            if omit.m != omit.M and one is not None and other is not None:
+                gap, z = miranda2026_data.difference(other, one)
+                yield {
+                    "subject": column.data.name, "method": method, "epsilon": parameters["epsilon"],
+                    "m": omit.m, "M": omit.M, "omitted": omitted, "uniform": other.value, "by score": one.value,
+                    "difference": gap, "z": z,
+                }  # fmt: skip
+
+
+def similar_finding(rows: list[Row]) -> str:
+    """How often either side is surely better."""
+    even, score = (sum(sign * row["z"] > 3 for row in rows) for sign in (-1, 1))
+    ties = sum(row["difference"] == 0 for row in rows)
+    return (
+        f"Of {len(rows)} settings with M > m and a budget, Poisson sampling of as many records is better by more than "
+        f"three standard errors in {even}, suppression by score in {score}; {ties} are exact ties."
+    )
 
 
 def omission_finding(rows: list[Row]) -> str:
@@ -569,9 +697,17 @@ class _Experiment:
         data = "files" if self.folder else "stand-ins"
         if self.kind == "clustering":
             return clustering_cells(self.omission, data, quick)
+        if self.omission == "similar":
+            return similar_cells(self.kind, data, quick)
+        if self.omission == "split":
+            return split_cells(data, quick)
         return column_cells(self.kind, self.omission, data, quick)
 
     def compute(self, parameters: Parameters, seed: int) -> Iterable[Row]:
+        if self.omission == "similar":
+            return similar_rows(parameters, seed, self.folder)
+        if self.omission == "split":
+            return split_rows(parameters, seed, self.folder)
         rows = clustering_rows if self.kind == "clustering" else column_rows
         return rows(parameters, seed, self.folder)
 
@@ -584,6 +720,27 @@ def _part(kind: str, omission: str, folder: str) -> Part:
         f"{omission}-{kind}", experiment.cells, experiment.compute, summary=_summary, finding=omission_finding,
         figures=_figures(kind, omission, title), shown=_shown,
     )  # fmt: skip
+
+
+def _similar_part(kind: str, folder: str) -> Part:
+    experiment = _Experiment(kind, "similar", folder)
+    return Part(
+        f"similar-{kind}",
+        experiment.cells,
+        experiment.compute,
+        finding=similar_finding,
+        figures=(_SIMILAR_FIGURES[kind],),
+    )
+
+
+_SIMILAR_FIGURES = {
+    kind: Figure(
+        name=f"similar-{kind}", title=f"{kind.capitalize()}: suppression by score or evenly",
+        x="omitted", y="difference", colour="epsilon", column="subject", mark="point", target=0.0,
+        measure="u(sampling) − u(suppression)", x_words="share of the records left out",
+    )
+    for kind in ("mean", "mode")
+}  # fmt: skip
 
 
 _STAND_INS = (
@@ -601,6 +758,9 @@ def with_data(folder: str | Path | None) -> Study:
     source = "the files of the given folder" if place else _STAND_INS
     bounds = Part("figure-2", bound_cells, bound_rows, summary=_with_regions, finding=bound_finding, shown=_few_bounds)
     tried = [_part(kind, how, place) for how in ("sampling", "suppression") for kind in ("mean", "mode", "clustering")]
+    tried += [_similar_part(kind, place) for kind in ("mean", "mode")]
+    split = _Experiment("DPLloyd", "split", place)
+    tried.append(Part("lloyd-su2017", split.cells, split.compute, finding=split_finding))
     median = Part("k-median", _cells, _rows, summary=_drawn, finding=_finding, figures=_KMEDIAN_FIGURES)
     rates = str(len(miranda2026_data.CLUSTERING_RATES))
     return Study.read("miranda2026", (bounds, *tried, median), CLAIMS, source=source, rates=rates)

@@ -345,8 +345,19 @@ def omissions(parameters: Parameters) -> list[Omit]:
     return [Omit(m=m, M=M) for m, M in spans if parameters.get("m", m) == m]
 
 
+def omitted_share(omit: Omit, mean_distances: Array, counts: NDArray[np.int64]) -> float:
+    """The expected share of the records that is left out."""
+    return float(1 - counts @ omit.keep(mean_distances) / counts.sum())
+
+
 def utility_row(
-    parameters: Parameters, subject: str, method: str, omit: Omit, plain: RepeatedMean, other: RepeatedMean | None
+    parameters: Parameters,
+    subject: str,
+    method: str,
+    omit: Omit,
+    plain: RepeatedMean,
+    other: RepeatedMean | None,
+    omitted: float,
 ) -> Row:
     """The utility without and with omission, and their difference; empty where there is no budget."""
     gap, z = (None, None) if other is None else difference(plain, other)
@@ -358,6 +369,7 @@ def utility_row(
         "rate": omit.rate,
         "m": omit.m,
         "M": omit.M,
+        "omitted": omitted,
         "without": plain.value,
         "with": None if other is None else other.value,
         "low": None if other is None else other.low,
