@@ -55,6 +55,7 @@ write_sav(pandas.DataFrame({"age": [30.0]}), "a.sav")
 Path("a.parquet").write_bytes(convert(Path("a.sav")))
 """
     + ASK.format(source="'a.parquet'"),
+    "formulas": ASK.format(source="'survey.csv'").replace('mean("age"', 'regression(formula="age ~ I(age > 40)"'),
     "cli": RUN.format("plan"),
     "team": """
 from discreet import Ledger, PureDP

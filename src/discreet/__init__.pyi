@@ -14,10 +14,10 @@ from .core.schema import PrivateLabels as PrivateLabels
 from .core.schema import Related as Related
 from .core.schema import Schema as Schema
 from .mechanisms.composition import compose as compose
-from .plans.declarations import Formula as Formula
 from .plans.planner import ExpectedLabels as ExpectedLabels
 from .plans.planner import ExpectedNumbers as ExpectedNumbers
 from .plans.planner import Scenario as Scenario
+from .questions.formulas import Formula as Formula
 from .questions.grouped import Bins as Bins
 from .questions.profile.released_first import PrivateBounds as PrivateBounds
 from .questions.profile.released_first import PrivateLimit as PrivateLimit

@@ -24,7 +24,7 @@ from discreet.core.schema import Column, Schema, related_schema
 from discreet.core.sensitivity import Exact
 from discreet.mechanisms.composition import compose
 from discreet.mechanisms.omission.step import Omission
-from discreet.plans.declarations import narrowed, narrows
+from discreet.plans.declarations import computes_more, narrowed, narrows
 from discreet.plans.planner import Planner, Rehearsing, Scenario, grouped
 from discreet.questions import MeasuredQuestion, Question
 from discreet.questions.facade import Questions
@@ -330,6 +330,8 @@ class Session(Questions):
             return self._declaring(asked)
         if type(asked) is Schema and narrows(asked, own):
             return self._narrowed(asked)
+        if type(asked) is Schema and computes_more(asked, own):
+            return self._computing(asked)
         if type(asked) is Schema and own.features and asked.made_from == own:
             return self.per_unit()._own(question)
         raise InvalidParameter(
@@ -467,6 +469,12 @@ class Session(Questions):
             return self
         with self._lock:
             return self._after.setdefault((schema.where, schema.made_from is not None), self._declaring(schema))
+
+    def _computing(self, schema: Schema) -> Session:
+        """The session with columns that a question computes of the declared ones: one for each set of them."""
+        added = frozenset((name, one) for name, one in schema.columns.items() if name not in self.schema.columns)
+        with self._lock:
+            return self._after.setdefault(added, self._declaring(schema))
 
     def _declaring(self, schema: Schema) -> Session:
         other = copy(self)

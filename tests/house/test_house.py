@@ -77,8 +77,8 @@ def test_no_import_by_name_hides_a_cycle() -> None:
 
 
 HEAVY = {
-    "altair", "duckdb", "ibis", "jinja2", "markdown_it", "markupsafe", "openpyxl", "pandas", "polars", "psycopg",
-    "pyarrow", "pyspark", "scipy", "sklearn", "vl_convert",
+    "altair", "duckdb", "formulaic", "ibis", "jinja2", "markdown_it", "markupsafe", "openpyxl", "pandas", "polars",
+    "psycopg", "pyarrow", "pyspark", "scipy", "sklearn", "vl_convert",
 }  # fmt: skip
 """Libraries that are slow to import, or that an installation may lack."""
 PLATFORM = {"fcntl"}
@@ -216,12 +216,12 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 205,
-    "code lines": 53_766,
-    "classes": 515,
+    "files": 208,
+    "code lines": 54_403,
+    "classes": 520,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 5_897,
+    "core: code lines": 5_902,
     "imports, per mille of the code": 78,
     "kinds of release": 16,
     "own classes in the longest MRO of a release": 5,
@@ -231,8 +231,8 @@ MOST = {
     "mean: lines": 1_071,
     "mean: calls from room to room": 60,
     "regression: files": 34,
-    "regression: lines": 1_385,
-    "regression: calls from room to room": 168,
+    "regression: lines": 1_421,
+    "regression: calls from room to room": 174,
     "run: files": 61,
     "run: lines": 4_069,
 }

@@ -22,12 +22,12 @@ from discreet import (
 from discreet.core.columns import Bands, Dates
 from discreet.core.errors import InvalidParameter, PlanFileError
 from discreet.core.protection import Neighbours
-from discreet.plans.declarations import Formula
 from discreet.plans.job import Job
 from discreet.questions import (
     asked,
     compare_means,  # fmt: skip
 )
+from discreet.questions.formulas import Formula
 from tests.questions.test_every_question import ASKED, SCHEMA, guarantee
 
 ROWS = 4000

@@ -45,8 +45,9 @@ from discreet.core.schema import (
     Related,
     Schema,
 )
-from discreet.plans.declarations import Formula, narrowed
+from discreet.plans.declarations import narrowed
 from discreet.questions import Question, asked
+from discreet.questions.formulas import Formula
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 from discreet.results.ledger import Ledger
 from discreet.session import Session

@@ -60,7 +60,7 @@ from discreet.core.schema import (
     Related,
     Schema,
 )
-from discreet.plans.declarations import Formula
+from discreet.questions.formulas import Formula
 from discreet.testing.sources import check_source, check_values, documented_choice, hostile_columns, hostile_fields
 
 # ---- A slow reader of strict CSV, one character at a time: the oracle for `discreet.core.rows.read`
@@ -658,7 +658,7 @@ _CONDITIONS = (
 _NUMBERS = (
     "a + b", "a - b", "a * b", "a / b", "-a", "a - b - 1", "a / b / 2", "abs(a - b)", "log1p(a)", "sqrt(b)", "d - e",
     "d - m", "d - y", "year(d)", "month(d)", "weekday(d)", "year(m) * 100 + month(m)", "year(y)", "age(d, e)",
-    "age(d, 2001-03-01)", "age(d, 2001-02-28)",
+    "age(d, 2001-03-01)", "age(d, 2001-02-28)", "indicator(a > b) * a",
 )  # fmt: skip
 
 
@@ -727,6 +727,8 @@ def _called(name: str, values: list[Any]) -> Any:
         return first.isoweekday()
     if name in ("year", "month"):
         return getattr(first, name)
+    if name == "indicator":
+        return int(first)
     if name == "abs":
         return abs(first)
     if name == "log1p":

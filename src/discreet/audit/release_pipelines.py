@@ -23,11 +23,11 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.two_sample import MultipleSynthesis
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.whole_share import share_noise
-from discreet.plans.declarations import Formula
 from discreet.questions import asked
 from discreet.questions.clusters.kmedian import KMedian
 from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.comparison.paper import PaperMethod
+from discreet.questions.formulas import Formula
 from discreet.questions.moments import BernsteinMoments
 from discreet.results.ledger import Ledger
 from discreet.results.release import release

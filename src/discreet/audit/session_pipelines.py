@@ -26,9 +26,9 @@ from discreet.core.schema import (
     Schema,
 )
 from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
-from discreet.plans.declarations import Formula
 from discreet.plans.skeleton import suggested
 from discreet.questions import Question, asked
+from discreet.questions.formulas import Formula
 from discreet.questions.profile.question import ProfileQuestion
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 from discreet.results.ledger import Ledger

@@ -116,11 +116,19 @@ class NoiseAlong:
 class Linear:
     """A linear function of a row: a constant in every cell, plus a multiple of each number.
 
-    Leading axes are repeats of a simulation, or several functions.
+    ``own`` holds what the slopes are more in each cell, where they differ between cells. Leading axes are repeats of a
+    simulation, or several functions.
     """
 
     constants: Array
     slopes: Array
+    own: Array | None = None
+
+    @property
+    def by_cell(self) -> Array:
+        """The slopes in every cell: cells and numbers are the last two axes."""
+        shared = np.asarray(self.slopes)[..., None, :]
+        return shared if self.own is None else shared + self.own
 
     @classmethod
     def combined(cls, weights: Array, functions: Sequence[Linear]) -> Linear:
@@ -128,22 +136,35 @@ class Linear:
         constants, slopes = (
             np.array(each) for each in zip(*((one.constants, one.slopes) for one in functions), strict=True)
         )
-        return cls(weights @ constants, weights @ slopes)
+        owned = [(place, one.own) for place, one in enumerate(functions) if one.own is not None]
+        own = None
+        if owned:
+            places, each = zip(*owned, strict=True)
+            own = np.tensordot(weights[..., list(places)], np.array(each), axes=1)
+        return cls(weights @ constants, weights @ slopes, own)
 
     def __sub__(self, other: Linear) -> Linear:
-        return Linear(self.constants - other.constants, self.slopes - other.slopes)
+        own = self.own
+        if other.own is not None:
+            own = (0.0 if own is None else own) - other.own
+        return Linear(self.constants - other.constants, self.slopes - other.slopes, own)
 
 
 def noise_of_slopes(
     read: LinearMoments | ProductMoments,
     terms: Sequence[Linear],
     outcome: Linear,
-    spreads: Sequence[float],
+    inverse: Array,
     slope: float,
 ) -> float:
-    """Variance of the noise of all slopes together, relative to sampling, where terms lie about 0 and have a slope."""
+    """Variance of the noise of all slopes together, relative to sampling, where terms lie about 0 and have a slope.
+
+    ``inverse`` is that of the covariances of the terms.
+    """
     left = outcome - Linear.combined(np.full(len(terms), slope), terms)
-    weights = np.array([read.weights(one, left) / spread for one, spread in zip(terms, spreads, strict=True)])
+    pulls = [Linear.combined(row, terms) for row in inverse]
+    spreads = 1 / np.sqrt(np.diag(inverse))
+    weights = np.array([read.weights(one, left) * spread for one, spread in zip(pulls, spreads, strict=True)])
     return float(read.noise_of(weights)[0].sum())
 
 
@@ -230,14 +251,14 @@ class LinearMoments(NoisyTotals):
         """The coefficients of a polynomial, multiplied by a linear function."""
         found = powers * _before(factor.constants, len(self.degrees))
         for axis, degree in self._axes:
-            slope = factor.slopes[..., axis]
+            slope = factor.by_cell[..., axis]
             if not np.any(slope):
                 continue
             last = np.take(powers, [degree], axis=axis)
             raised = np.roll(powers, 1, axis=axis)
             if np.any(last):  # the highest power came round to the constant
                 raised = raised + last * self._folded(axis, above)
-            found = found + _before(slope, len(self.degrees) + 1) * raised
+            found = found + _before(slope, len(self.degrees)) * raised
         return found
 
     def _folded(self, axis: int, above: bool) -> Array:
@@ -845,8 +866,8 @@ class MeasuredSquares:
 
 def _reach(function: Linear) -> Array:
     """The largest size that a linear function has between the bounds."""
-    high = function.constants.max(-1) + np.maximum(function.slopes, 0).sum(-1)
-    low = function.constants.min(-1) + np.minimum(function.slopes, 0).sum(-1)
+    high = (function.constants + np.maximum(function.by_cell, 0).sum(-1)).max(-1)
+    low = (function.constants + np.minimum(function.by_cell, 0).sum(-1)).min(-1)
     return np.asarray(np.maximum(np.abs(high), np.abs(low)))
 
 

@@ -61,6 +61,7 @@ COLUMNS = Form(
     'the name of a column, or a list of them: "region" or ["region", "sex"]',
 )
 LABEL = Form(lambda value: isinstance(value, str | int | float), 'one of the categories, such as "yes"')
+FORMULA = Form(_text, 'a formula such as "income ~ age + C(sex) * education"')
 PROBABILITIES = Form(lambda value: _number(value) or _numbers(value), "a number or a list of them, such as 0.5")
 SHARES = Form(_numbers, "a list of shares such as [0.5, 0.5]")
 EDGES = Form(_numbers, "a list of numbers, such as [0, 10, 20]")

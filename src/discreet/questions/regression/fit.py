@@ -20,6 +20,7 @@ from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.inference.logistic import LogisticFit
 from discreet.questions import form
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
+from discreet.questions.regression.formula import Parts, RegressionFormula
 from discreet.results.display import Facts, Interval, Result, number
 from discreet.results.frames import Reading, interval_frame
 from discreet.results.ledger import Ledger
@@ -54,6 +55,8 @@ class Coefficient:
         The label that it stands for, where the column has labels.
     low, width
         Lower bound and width of the bounds of a number: the fit counts from 0 to 1 between them.
+    parts
+        Of an interaction, the columns that it multiplies, with labels where their indicators count.
     """
 
     name: str
@@ -61,6 +64,17 @@ class Coefficient:
     label: Any = None
     low: float = 0.0
     width: float = 1.0
+    parts: Parts = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose values decide it."""
+        return tuple(name for name, _ in self.parts) or ((self.column,) if self.column else ())
+
+    @property
+    def together(self) -> str:
+        """The name that it shares with the other coefficients of its columns."""
+        return ":".join(self.columns)
 
     def at(self, values: Mapping[str, Any]) -> float:
         """The term for a row with these values, as the fit counts it."""
@@ -68,7 +82,10 @@ class Coefficient:
             return 1.0
         if self.label is not None:
             return float(values[self.column] == self.label)
-        return (requirements.finite(self.column, values[self.column]) - self.low) / self.width
+        value = 1.0
+        for name, label in self.parts or ((self.column, None),):
+            value *= requirements.finite(name, values[name]) if label is None else values[name] == label
+        return (value - self.low) / self.width
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,7 @@ class Design:
 
     def along(self, values: Mapping[str, Any]) -> Array:
         """The combination of coefficients that predicts a row."""
-        known = {term.column for term in self.terms if term.column}
+        known = {name for term in self.terms for name in term.columns}
         if set(values) != known:
             raise InvalidParameter(
                 "values", sorted(values), f"must have a value for each of {sorted(known)}", "Add them."
@@ -220,12 +237,12 @@ class RegressionRelease(Release):
 
         Its intervals rest on bounds where the release took several steps and the model was not named among ``models``.
         """
-        for column in on:
-            if column not in self.on or on.count(column) > 1:
-                raise InvalidParameter(
-                    "on", list(on), f"must be some of {list(self.on)}, each once", "Check the names."
-                )
-        return replace(self, public={**self.public, "model": list(on)})
+        named = {one.column: one.together for one in self.design.terms}
+        chosen = [[name for name in self.on if column in (name, named[name])] for column in on]
+        found = [name for names in chosen for name in names]
+        if not all(chosen) or len(set(found)) < len(found):
+            raise InvalidParameter("on", list(on), f"must be some of {list(self.on)}, each once", "Check the names.")
+        return replace(self, public={**self.public, "model": found})
 
     def _along(self, along: Array, shift: float = 0.0) -> LinearEstimate:
         """A combination of coefficients between the bounds, moved by ``shift``."""
@@ -303,12 +320,14 @@ class RegressionRelease(Release):
 
     def wald_test(self, *columns: str) -> JointTest:
         """Test that the coefficients of some columns, by default of all, are 0 together."""
-        known = list(dict.fromkeys(term.column for term in self.design.terms if term.column))
-        for column in columns:
-            if column not in known:
-                raise InvalidParameter("columns", column, f"must be one of {known}", "Check the spelling.")
+        terms = [(place, term) for place, term in enumerate(self.design.terms) if term.column]
+        known = list(dict.fromkeys(term.together for _, term in terms))
         used = columns or known
-        chosen = [position for position, term in enumerate(self.design.terms) if term.column in used]
+        found = {column: [place for place, one in terms if column in (one.together, one.column)] for column in used}
+        for column, places in found.items():
+            if not places:
+                raise InvalidParameter("columns", column, f"must be one of {known}", "Check the spelling.")
+        chosen = sorted({place for places in found.values() for place in places})
         return self.design.sampled.wald(np.eye(len(self.design.terms))[chosen], np.zeros(len(chosen)))
 
     def _table(self, alpha: float) -> list[tuple[str, ...]]:
@@ -520,16 +539,58 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "on": form.COLUMNS,
+        "formula": form.FORMULA,
         "expected_rows": form.WHOLE,
     }
-    column: str
-    on: str | Sequence[str]
+    column: str = ""
+    on: str | Sequence[str] = ()
     _: KW_ONLY
+    formula: str | None = None
     contribution: Contribution | None = None
     expected_rows: int | None = None
+    made: Mapping[str, Parts] = field(default_factory=dict, init=False, repr=False, compare=False)
+    computed: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
+
+    def _validate(self) -> None:
+        if self.formula is not None:
+            self._settle(self.formula)
+        elif not self.column:
+            fix = 'Pass column="income" and on=["age", "sex"], or formula="income ~ age + sex".'
+            raise InvalidParameter("column", None, "is missing", fix)
+        super()._validate()
+
+    def _settle(self, formula: str) -> None:
+        """Read the formula: its columns, and the schema with those that are computed."""
+        read = RegressionFormula(formula, self.schema)
+        given = (self.column or read.outcome, tuple(self.on) or read.on)
+        if given != (read.outcome, read.on):
+            raise InvalidParameter(
+                "column", self.column, f"is given beside the formula {formula!r}", "Leave column and on out."
+            )
+        found = {"schema": read.schema, "column": read.outcome, "on": read.on, "made": read.made}
+        for name, value in {**found, "computed": tuple(read.computed)}.items():
+            object.__setattr__(self, name, value)
 
     def columns_read(self) -> tuple[str, ...]:
-        return (self.column, *column_names(self.on, "on"))
+        waiting, found = [self.column, *column_names(self.on, "on")], list[str]()
+        while waiting:
+            name = waiting.pop(0)
+            value = self.schema.column(name).value if name in self.computed else None
+            if value is not None:  # the data has what it is computed of
+                waiting += sorted(value.names())
+            elif name not in found:
+                found.append(name)
+        return tuple(found)
+
+    def _by_cell(self, numbers: int) -> tuple[str, ...]:
+        """The interactions of labels and at most so many numbers: linear in every combination of labels."""
+        counted = {name: sum(label is None for _, label in parts) for name, parts in self.made.items()}
+        return tuple(name for name, count in counted.items() if count <= min(numbers, len(self.made[name]) - 1))
+
+    def _behind(self, on: Sequence[str], by_cell: Sequence[str]) -> tuple[str, ...]:
+        """The columns to measure where these interactions are read from what they multiply."""
+        inside = [one for name in by_cell for one, _ in self.made[name]]
+        return tuple(dict.fromkeys([*(name for name in on if name not in by_cell), *inside]))
 
     def _predictors(self) -> tuple[str, ...]:
         """The columns beside the outcome; refuses none, and the outcome itself."""

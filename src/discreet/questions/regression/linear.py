@@ -128,6 +128,8 @@ class RegressionQuestion(CoefficientsQuestion):
         The outcome: a number, or a column of two labels, of which the second counts as 1.
     on
         Numbers and columns of labels. The first label of a column is the reference.
+    formula
+        In the place of both, such as ``"hours ~ age * C(sex)"``: see the how-to page on regressions.
     expected_rows
         Serves plans only.
     models
@@ -165,13 +167,14 @@ class RegressionQuestion(CoefficientsQuestion):
                 "column", self.column, "must be a number, or have two labels", "Use another outcome."
             )
         on = self._predictors()
-        numbers = [name for name in (*on, self.column) if isinstance(self.schema.column(name), Bounds)]
-        labels = self._labels([name for name in (*on, self.column) if name not in numbers])
-        bounds = {name: self.schema.bounds(name) for name in numbers}
+        bounds, labels = self._apart(on)
         self._check_size(bounds, labels)
         self._check_models(labels)
         size = self.public_size(*bounds, *labels)
         ways = list(self._ways(bounds, labels, size))
+        if by_cell := self._by_cell(1):
+            numbers, others = self._apart(self._behind(on, by_cell))
+            ways += self._parts(numbers, others, True)
         if not ways:
             raise InvalidParameter(
                 "on", list(on),
@@ -180,23 +183,37 @@ class RegressionQuestion(CoefficientsQuestion):
             )  # fmt: skip
         return replace(min(ways, key=self._noise_of)[0], public={} if size is None else {"n": size})
 
+    def _apart(self, on: Sequence[str]) -> tuple[dict[str, Bounds], dict[str, tuple[Any, ...]]]:
+        """The numbers among these columns and the outcome, and the columns of labels."""
+        named = (*on, self.column)
+        numbers = [name for name in named if isinstance(self.schema.column(name), Bounds)]
+        labels = self._labels([name for name in named if name not in numbers])
+        return {name: self.schema.bounds(name) for name in numbers}, labels
+
+    def _named(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """What every statistic is told of the columns."""
+        return {
+            "bounds": tuple((one.low, one.high) for one in bounds.values()),
+            "columns": tuple(bounds), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
+            "two_values": tuple(name for name, one in bounds.items() if one.cells == 2), "made": self.made,
+        }  # fmt: skip
+
+    def _parts(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], at_once: bool) -> Iterator[Way]:
+        """The ways to measure in tensor parts, or those that need no second step."""
+        cells = math.prod(map(len, labels.values()))
+        for degrees in _degrees({name: one.cells for name, one in bounds.items()}, self.column):
+            many = sum(degree > 2 for degree in degrees)
+            if many <= _MOST_NUMBERS and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
+                parts = RegressionMoments(degrees=degrees, **self._named(bounds, labels))
+                if knows_squares(parts) or not at_once:
+                    yield self._in_parts(parts)
+
     def _ways(
         self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
     ) -> Iterator[Way]:
         """Every way to measure the moments, each with the guarantee that it leaves for them."""
-        sizes = {name: one.cells for name, one in bounds.items()}
-        named: dict[str, Any] = {
-            "bounds": tuple((one.low, one.high) for one in bounds.values()),
-            "columns": tuple(bounds), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
-            "two_values": tuple(name for name, values in sizes.items() if values == 2),
-        }  # fmt: skip
-        cells = math.prod(map(len, labels.values()))
-        for degrees in _degrees(sizes, self.column):
-            many = sum(degree > 2 for degree in degrees)
-            if many <= _MOST_NUMBERS and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
-                parts = RegressionMoments(degrees=degrees, **named)
-                if knows_squares(parts) or not self.one_step:
-                    yield self._in_parts(parts)
+        yield from self._parts(bounds, labels, self.one_step)
+        named, cells = self._named(bounds, labels), math.prod(map(len, labels.values()))
         terms = sum(len(each) - 1 for each in labels.values()) + len(bounds)
         if terms <= _MOST_TERMS and cells <= MOST_PARTS and not self.one_step:
             boxes = MomentBoxes(**named)
@@ -256,7 +273,7 @@ class RegressionQuestion(CoefficientsQuestion):
         on = column_names(self.on, "on")
         if isinstance(self.models, str) or not isinstance(self.models, Sequence):
             raise WrongType("models", self.models, "must be a list of models", 'Pass models=[["age"], ["age", "sex"]].')
-        named = [set(column_names(one, "models")) for one in self.models]
+        named = [{name for column in column_names(one, "models") for name in self._term(column)} for one in self.models]
         for one in named:
             if not one or not one < set(on) or named.count(one) > 1:
                 raise InvalidParameter(
@@ -264,6 +281,11 @@ class RegressionQuestion(CoefficientsQuestion):
                     "Name columns of the regression.",
                 )  # fmt: skip
         return tuple(tuple(name for name in on if name in one) for one in named)
+
+    def _term(self, column: str) -> Sequence[str]:
+        """A column, or all columns of an interaction."""
+        together = [name for name, parts in self.made.items() if ":".join(one for one, _ in parts) == column]
+        return together or [column]
 
     def _check_models(self, labels: Mapping[str, Sequence[Any]]) -> None:
         count = sum(1 + sum(len(labels.get(name, "ab")) - 1 for name in one) for one in self.smaller)
@@ -410,8 +432,9 @@ class RegressionQuestion(CoefficientsQuestion):
         rows = self._expected(moments).rows_per_group()
         noise = math.sqrt(largest_variance(found.mechanism))
         left = moments.explained.width * moments.spread(moments.explained)
-        for term in moments.terms(moments.on)[1:]:
-            sampled = left / (term.width * moments.spread(term) * math.sqrt(rows))
+        apart = 1 / np.sqrt(np.diag(moments.expected[1]))  # the spread of a term that the others leave
+        for term, spread in zip(moments.terms(moments.on)[1:], apart.tolist(), strict=True):
+            sampled = left / (term.width * spread * math.sqrt(rows))
             yield term.name, noise * math.hypot(*self._moves(moments, term)), sampled
 
 

@@ -114,6 +114,8 @@ class LogisticQuestion(CoefficientsQuestion):
         The outcome: a column of two labels, of which the second counts as 1.
     on
         Numbers and columns of labels. The first label of a column is the reference.
+    formula
+        In the place of both, such as ``"owner ~ age * C(sex)"``.
     expected_rows
         Serves plans only.
 
@@ -167,9 +169,10 @@ class LogisticQuestion(CoefficientsQuestion):
 
     def _moments(self, on: tuple[str, ...]) -> LogisticMoments:
         """The statistic, or a refusal of what would be too large."""
-        numbers = [name for name in on if isinstance(self.schema.column(name), Bounds)]
+        behind = self._behind(on, self._by_cell(0))
+        numbers = [name for name in behind if isinstance(self.schema.column(name), Bounds)]
         bounds = {name: self.schema.bounds(name) for name in numbers}
-        labels = self._labels([*(name for name in on if name not in numbers), self.column])
+        labels = self._labels([*(name for name in behind if name not in numbers), self.column])
         for name, each in labels.items():
             if len(each) < 2:
                 raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
@@ -190,6 +193,7 @@ class LogisticQuestion(CoefficientsQuestion):
             labels=labels,
             outcome=self.column,
             on=on,
+            made=self.made,
         )
 
     def _expected(self, found: Measurement) -> Expected:

@@ -36,6 +36,7 @@ from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.questions.moments import BernsteinMoments, unit_columns
 from discreet.questions.question import bounds_of_columns, fractions
 from discreet.questions.regression.fit import CONSTANT, Coefficient, Design, RegressionRelease
+from discreet.questions.regression.formula import Parts
 from discreet.results.release import Statistic
 
 __all__ = [
@@ -68,9 +69,12 @@ class RegressionColumns(ABC):
     outcome
         The column that is described: a number, or one of two labels, of which the second counts as 1.
     on
-        The columns of the regression, in the order in which its coefficients are printed.
+        The columns of the regression, in the order in which its coefficients are printed; interactions are among them.
     two_values
         The numbers that have but two values, which are their bounds.
+    made
+        For each interaction, what it multiplies: numbers, and labels whose indicators they are. One that is not among
+        the ``columns`` multiplies labels and at most one number: it is linear in every combination of labels.
     """
 
     bounds: tuple[tuple[float, float], ...]
@@ -79,6 +83,7 @@ class RegressionColumns(ABC):
     outcome: str
     on: Sequence[str]
     two_values: Sequence[str] = ()
+    made: Mapping[str, Parts] = field(default_factory=dict)
 
     @property
     def two_valued(self) -> tuple[bool, ...]:
@@ -110,8 +115,13 @@ class RegressionColumns(ABC):
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "on", tuple(self.on))
         object.__setattr__(self, "two_values", tuple(self.two_values))
-        named = sorted((*self.columns, *self.labels))
-        if len(self.columns) != numbers or sorted((self.outcome, *self.on)) != named:
+        parts = {name: tuple((one, label) for one, label in each) for name, each in self.made.items()}
+        object.__setattr__(self, "made", {name: parts[name] for name in self.on if name in parts})
+        inside = {one for name in self.by_cell for one, _ in self.made[name]}
+        asked = {self.outcome, *self.on}
+        named = [*self.columns, *self.labels, *self.by_cell]
+        wrong = not inside <= {*self.columns, *self.labels} or len(asked) != 1 + len(self.on)
+        if wrong or len(self.columns) != numbers or sorted(asked | inside) != sorted(named):
             raise InvalidParameter(
                 "columns", self.columns, f"must be {numbers} names, the outcome's and those of `on`",
                 "Name each column once.",
@@ -121,12 +131,26 @@ class RegressionColumns(ABC):
         """The names as JSON-ready data."""
         labels = [[name, list(each)] for name, each in self.labels.items()]
         named = {"columns": list(self.columns), "labels": labels, "outcome": self.outcome, "on": list(self.on)}
-        return {**named, "two_values": list(self.two_values)}
+        made = {name: [list(one) for one in each] for name, each in self.made.items()}
+        return {**named, "two_values": list(self.two_values), **({"made": made} if made else {})}
 
     @property
     def cells(self) -> int:
         """Combinations of labels."""
         return math.prod(len(labels) for labels in self.labels.values())
+
+    @property
+    def by_cell(self) -> tuple[str, ...]:
+        """The interactions that are linear in every combination of labels, and no numbers of their own."""
+        return tuple(name for name in self.made if name not in self.columns)
+
+    def _cells_with(self, chosen: Mapping[str, Label]) -> Array:
+        """Which combinations of labels have these."""
+        masks = [
+            np.array(each) == chosen[name] if name in chosen else np.ones(len(each), dtype=bool)
+            for name, each in self.labels.items()
+        ]
+        return np.ravel(reduce(np.multiply.outer, masks, np.ones(()))).astype(float)
 
     def linear(self, term: Coefficient) -> Linear:
         """A term as a function of a row."""
@@ -134,21 +158,37 @@ class RegressionColumns(ABC):
         slopes = np.zeros(len(self.columns))
         if term.column in self.columns:
             slopes[self.columns.index(term.column)] = 1.0
+        elif term.parts:
+            return self._in_cells(term)
         elif term.column:
-            masks = [
-                np.array(each) == term.label if name == term.column else np.ones(len(each), dtype=bool)
-                for name, each in self.labels.items()
-            ]
-            constants = np.ravel(reduce(np.multiply.outer, masks)).astype(float)
+            constants = self._cells_with({term.column: term.label})
         else:
             constants += 1.0
         return Linear(constants, slopes)
+
+    def _in_cells(self, term: Coefficient) -> Linear:
+        """An interaction of labels and at most one number; it counts from its own lower bound, as others do."""
+        inside = self._cells_with({name: label for name, label in term.parts if label is not None})
+        slopes = np.zeros((self.cells, len(self.columns)))
+        value = inside
+        for name in (name for name, label in term.parts if label is None):
+            place = self.columns.index(name)
+            low, high = self.bounds[place]
+            slopes[:, place] = inside * (high - low) / term.width
+            value = inside * low
+        own = slopes if slopes.any() else None
+        return Linear((value - term.low) / term.width, np.zeros(len(self.columns)), own)
 
     def _terms(self, column: str) -> list[Coefficient]:
         """The term of a number, or those of all labels but the first."""
         if column in self.columns:
             low, high = self.bounds[self.columns.index(column)]
-            return [Coefficient(column, column, low=low, width=high - low)]
+            return [Coefficient(column, column, low=low, width=high - low, parts=self.made.get(column, ()))]
+        if column in self.made:
+            numbers = [self.bounds[self.columns.index(name)] for name, label in self.made[column] if label is None]
+            low, high = numbers[0] if numbers else (0.0, 1.0)
+            low, high = min(low, 0.0), max(high, 0.0)
+            return [Coefficient(column, column, low=low, width=high - low, parts=self.made[column])]
         return [Coefficient(f"{column}[{label}]", column, label) for label in self.labels[column][1:]]
 
     @property
@@ -166,6 +206,31 @@ class RegressionColumns(ABC):
             share = 1 / len(self.labels[term.column])
             return math.sqrt(share * (1 - share))
         return 0.5 if self.two_valued[self.columns.index(term.column)] else NUMBER_SPREAD
+
+    @cached_property
+    def expected(self) -> tuple[Array, Array]:
+        """Means of the terms but the constant that a plan expects, and the inverse of their covariances.
+
+        Columns are unrelated and spread evenly. Of interactions follows what their columns make them.
+        """
+        terms = self.terms(self.on)[1:]
+        if not self.made:
+            means = [0.5 if one.label is None else 1 / len(self.labels[one.column]) for one in terms]
+            return np.array(means), np.diag([self.spread(one) ** -2.0 for one in terms])
+        rng, size = np.random.default_rng(1), 20_000
+        rows: dict[str, NDArray[Any]] = {name: rng.integers(len(each), size=size) for name, each in self.labels.items()}
+        for name, (low, high), two in zip(self.columns, self.bounds, self.two_valued, strict=True):
+            rows[name] = rng.choice([low, high], size) if two else rng.uniform(low, high, size)
+        drawn = np.array([(self._drawn(term, rows) - term.low) / term.width for term in terms])
+        return drawn.mean(axis=1), np.linalg.pinv(np.atleast_2d(np.cov(drawn)))
+
+    def _drawn(self, term: Coefficient, rows: Mapping[str, NDArray[Any]]) -> Array:
+        """A term in rows with these numbers and places of labels."""
+        known = all(name in rows for name in term.columns)
+        found = np.ones(())
+        for name, label in term.parts if term.parts and known else ((term.column, term.label),):
+            found = found * (rows[name] if label is None else rows[name] == list(self.labels[name]).index(label))
+        return np.asarray(found, dtype=float)
 
 
 # ---- Moment products: totals of products of two coordinates, which a regression on many columns is read from
@@ -561,7 +626,11 @@ def moved_per_row(moments: Moments, term: Coefficient) -> Array:
 
     Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
     """
-    pull, left = (_around(moments, one, _middle(moments, one)) for one in (term, moments.explained))
+    terms = moments.terms(moments.on)[1:]
+    means, inverse = moments.expected
+    centred = [_around(moments, one, mean) for one, mean in zip(terms, means.tolist(), strict=True)]
+    pull = Linear.combined(inverse[terms.index(term)], centred)
+    left = _around(moments, moments.explained, _middle(moments, moments.explained))
     if isinstance(moments, MomentProducts):
         read = ProductMoments(
             coordinates=moments.coordinates,
@@ -575,7 +644,7 @@ def moved_per_row(moments: Moments, term: Coefficient) -> Array:
         size = moments.size * moments.cells
         empty = LinearMoments(totals=np.zeros(size), noise=1.0, cells=moments.cells, degrees=moments.degrees)
         moved = empty.weights(pull, left)
-    return np.asarray(moved * moments.explained.width / (term.width * moments.spread(term) ** 2))
+    return np.asarray(moved * moments.explained.width / term.width)
 
 
 def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> float:
@@ -585,11 +654,12 @@ def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> flo
     have a slope.
     """
     terms = moments.terms(moments.on)[1:]
-    means = {one: _middle(moments, one) + (one.label is None) * GUESSED_MEAN / 2 for one in (*terms, moments.explained)}
-    centred = {one: _around(moments, one, mean) for one, mean in means.items()}
-    outcome = centred[moments.explained]
-    spreads = [moments.spread(term) for term in terms]
-    return noise_of_slopes(read, [centred[term] for term in terms], outcome, spreads, GUESSED_SLOPE)
+    means, inverse = moments.expected
+    middles = [*zip(terms, means.tolist(), strict=True), (moments.explained, _middle(moments, moments.explained))]
+    *centred, outcome = (
+        _around(moments, one, mean + (one.label is None and not one.parts) * GUESSED_MEAN / 2) for one, mean in middles
+    )
+    return noise_of_slopes(read, centred, outcome, inverse, GUESSED_SLOPE)
 
 
 def _middle(moments: Moments, term: Coefficient) -> float:
@@ -598,4 +668,4 @@ def _middle(moments: Moments, term: Coefficient) -> float:
 
 def _around(moments: Moments, term: Coefficient, mean: float) -> Linear:
     found = moments.linear(term)
-    return Linear(found.constants - mean, found.slopes)
+    return Linear(found.constants - mean, found.slopes, found.own)
