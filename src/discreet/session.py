@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -12,10 +13,10 @@ from typing import Any, TypeVar, cast
 from weakref import WeakSet
 
 from discreet.core import requirements
-from discreet.core.door import pass_through, recall
+from discreet.core.door import Claim, pass_through, recall
 from discreet.core.errors import DiscreetError, InsufficientBudget, InvalidParameter, SourceError
 from discreet.core.guarantee import Guarantee
-from discreet.core.ledger.balance import text
+from discreet.core.ledger.balance import digest_of, text
 from discreet.core.rows import Snapshot, take
 from discreet.core.rows.keep import take_joined
 from discreet.core.rows.read import Dataset
@@ -165,6 +166,7 @@ class Session(Questions):
         self._step: Omission | None = None
         self._private = has_private_facts(schema)
         self._after: dict[Any, Session] = {}
+        self._asked: set[str] = set()
         written = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "header": header,
                    "thousands": thousands, "symbols": symbols}  # fmt: skip
         self._source = source_of({"source": source, "table": table, "engine": engine, "memory": memory, **written})
@@ -234,11 +236,32 @@ class Session(Questions):
         if name is not None and (stored := recall(claim, question.read, ledger=self.ledger, request=name)) is not None:
             return stored  # it needs no data
         others = self._check(question)
+        if name is None:
+            self._say_again(question.ask, claim)
         asked = question.following(self.ledger, name)
         return pass_through(
             claim, lambda allowance, passed: asked.draw(self._rows(asked, *others), claim, allowance, passed),
             write=asked.write, read=asked.read, ledger=self.ledger, request=name,
         )  # fmt: skip
+
+    def _say_again(self, ask: str, claim: Claim) -> None:
+        """Say that a question without a name, which was asked before, is drawn and paid for again.
+
+        A ledger in memory is for studies, and forgets its spends; nothing is said of it.
+        """
+        if self.ledger.path == ":memory:":
+            return
+        if not self._asked:  # other sessions asked, too: a notebook that is run again is one
+            spends = [entry.content for entry in self.ledger.entries() if entry.kind == "spend"]
+            self._asked.update(digest_of(content["question"]) for content in spends)
+        asked = digest_of(dict(claim.question))
+        if asked in self._asked:
+            warnings.warn(
+                f"{ask}: this question was asked before, without a name. It is drawn again and paid again "
+                f"({claim.guarantee}). With name=\"…\" the same question returns the stored answer and spends nothing; "
+                "what several answers together tell is in docs/howto/repeated_looks.md.", stacklevel=5,
+            )  # fmt: skip
+        self._asked.add(asked)
 
     def _check(self, question: Question[Any]) -> tuple[str, ...]:
         """Refuse what declarations, headers and engines tell, before anything is paid for or read.
