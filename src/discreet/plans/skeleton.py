@@ -196,6 +196,10 @@ _HELP: Mapping[str, str] = {
     "partitions": "Into how many parts the units are divided; leave it empty.",
     "arm": "Whether the size of each group is public.",
     "censor": "Proportions of the smallest and of the largest parts that are set aside.",
+    "cutoffs": "Public numbers beyond which differences of partition means are censored; leave it empty.",
+    "placement": "How liu2023's methods place the cut-offs: moments or quantile; leave it empty.",
+    "inference": "How liu2023's methods read the likelihood: bayes or ml; leave it empty.",
+    "m": "How many times liu2023's methods sanitize; leave it empty.",
     "over": "The column of periods, in their order.",
     "period": "The last period that counts.",
     "most_rows": "Rows of one person up to which the count is exact.",
@@ -213,6 +217,7 @@ _KINDS: Sequence[tuple[form.Form, str]] = (
     (form.SHARES, "numbers"),
     (form.EDGES, "numbers"),
     (form.PAIR, "numbers"),
+    (form.INTERVAL, "numbers"),
     (form.TEXT, "text"),
     (form.METHOD, "text"),
 )

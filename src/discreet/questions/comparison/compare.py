@@ -35,6 +35,7 @@ from discreet.questions.comparison.methods import (
     check_sizes,
     public_sizes,
     size_is_public,
+    unused,
 )
 from discreet.questions.comparison.paper import paper_method
 from discreet.results.answer import Readable, protection_published
@@ -314,6 +315,10 @@ def compare_means(
     unit: Unit = ROW,
     partition_labels: tuple[Any, Any] | None = None,
     expected_sd: float | None = None,
+    cutoffs: tuple[float, float] | None = None,
+    placement: str | None = None,
+    inference: str | None = None,
+    m: int | None = None,
     rng: Rng = None,
 ) -> MeanComparison:
     """Compare the means of two arms, one outcome per unit.
@@ -350,6 +355,15 @@ def compare_means(
         record keeps its partition.
     expected_sd
         A guess of the outcome's standard deviation, for the choice of ``"best"`` and of budget shares.
+    cutoffs
+        A public interval (l, u) of differences of partition means, chosen without a look at the data: values outside
+        are censored. It costs nothing. For ``"noise_aware"``, and for liu2023's methods that count what is censored.
+    placement
+        How liu2023's methods find (l, u) otherwise: ``"moments"`` (default) of the arms, or ``"quantile"``.
+    inference
+        How they read the likelihood: ``"bayes"`` (default) or ``"ml"``.
+    m
+        How many times they sanitize, with a share of the budget each: 4 by default; the paper advises 3 to 5.
     rng
         A seed or generator simulates.
 
@@ -371,9 +385,11 @@ def compare_means(
     statistic = MeanDifference(bounds=bounds, arm=arm, partitions=partitions, censor=censor)
     natural = partition_labels is not None
     protection = Protection(unit, neighbours, public_facts(neighbours, arm, natural=natural))
-    terms = ComparisonTerms.of(
-        guarantee, statistic, protection, method=method, as_published=as_published, expected_sd=expected_sd, rng=rng
-    )
+    named = method_named(
+        method, as_published=as_published, expected_sd=expected_sd, cutoffs=cutoffs, placement=placement,
+        inference=inference, m=m,
+    )  # fmt: skip
+    terms = ComparisonTerms.of(guarantee, statistic, protection, method=named, rng=rng)
     check_simulation(ledger, rng)
     if partitions is None and not isinstance(terms.method, Direct | Best):
         raise InvalidParameter("partitions", None, f"is needed by {terms.method.name}", "Pass partitions=….")
@@ -403,14 +419,12 @@ class ComparisonTerms:
         protection: Protection,
         *,
         method: str | Method,
-        as_published: bool = False,
-        expected_sd: float | None = None,
         question: Mapping[str, Any] | None = None,
         rng: Rng = None,
     ) -> ComparisonTerms:
         """Check everything that does not need the data."""
         requirements.instance("guarantee", guarantee, Guarantee, "a guarantee such as PureDP(1.0)")
-        chosen = method_named(method, as_published=as_published, expected_sd=expected_sd)
+        chosen = method_named(method)
         if rng is None and not chosen.certified:
             raise NotCertified(
                 f"{chosen.name} has no proved guarantee, so it may not touch real data. "
@@ -469,20 +483,22 @@ def public_facts(neighbours: Neighbours, arm: str, *, natural: bool = False) -> 
     return [Fact.ARM, Fact.PART] if natural else [Fact.ARM]
 
 
-def method_named(method: Any, *, as_published: bool = False, expected_sd: float | None = None) -> Method:
-    """The method object behind a name."""
+def method_named(
+    method: Any, *, as_published: bool = False, expected_sd: float | None = None, **settings: Any
+) -> Method:
+    """The method object behind a name, with the settings that are not None."""
+    given = {name: value for name, value in settings.items() if value is not None}
     if isinstance(method, Method):
+        unused(f"a {type(method).__name__} object", given, ())
         return method
-    own: dict[str, Method] = {
-        "best": Best(expected_sd),
-        "direct": Direct(),
-        "noise_aware": PartitionLikelihood(expected_sd=expected_sd),
-    }
-    if isinstance(method, str) and method in own:
-        if as_published:
-            raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")
-        return own[method]
-    return paper_method(method, as_published=as_published)
+    if method not in ("best", "direct", "noise_aware"):
+        return paper_method(method, as_published=as_published, **given)
+    if as_published:
+        raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")
+    unused(method, given, ("cutoffs",) if method == "noise_aware" else ())
+    if method == "noise_aware":
+        return PartitionLikelihood(expected_sd=expected_sd, **given)
+    return Direct() if method == "direct" else Best(expected_sd)
 
 
 def compare_totals(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -461,6 +461,24 @@ class Finding:
     notes: tuple[str, ...] = ()
 
 
+def cut(value: Any) -> tuple[float, float]:
+    """Public cut-offs (l, u) of partition values."""
+    return whole_bounds("cutoffs", value)
+
+
+def unused(method: str, settings: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Refuse settings that a method would not look at."""
+    for name, value in settings.items():
+        if name not in known:
+            looks = f"one of {', '.join(known)}" if known else "nothing of the kind"
+            raise InvalidParameter(
+                name,
+                value,
+                f"is no setting of {method}, which takes {looks}",
+                f"Leave {name} out, or name another method.",
+            )
+
+
 def check_censor(method: Any, statistic: MeanDifference) -> None:
     """Refuse unequal censoring where the likelihood is not robust to it."""
     below, above = statistic.censor or (0.0, 0.0)
@@ -471,6 +489,13 @@ def check_censor(method: Any, statistic: MeanDifference) -> None:
             "must be two equal shares for noise_aware: unequal ones bias the mean of sparse outcomes",
             "Pass censor=(0.1, 0.1).",
         )
+    cutoffs = getattr(method, "cutoffs", None)
+    most = statistic.bounds[1] - statistic.bounds[0]
+    if cutoffs is not None and not (cutoffs[0] < most and -most < cutoffs[1]):
+        raise InvalidParameter(
+            "cutoffs", cutoffs, f"leave out all differences of means, which lie between {-most:g} and {most:g}",
+            "Pass cut-offs on both sides of the usual difference.",
+        )  # fmt: skip
 
 
 class Method(ABC):
@@ -561,17 +586,30 @@ class PartitionLikelihood(Method):
         better than the direct one.
     expected_sd
         A guess of the outcome's standard deviation.
+    cutoffs
+        A public interval (l, u) in place of (l*, u*). The arms are measured directly all the same: that stays in the
+        likelihood, and is what its fit is tested against.
     """
 
     name: ClassVar[str] = "noise_aware"
     placement_share: float | None = None
     expected_sd: float | None = None
+    cutoffs: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.placement_share is not None and requirements.probability("placement_share", self.placement_share) == 0:
             raise InvalidParameter("placement_share", self.placement_share, "must be positive", "Pass 0.3.")
         if self.expected_sd is not None:
             object.__setattr__(self, "expected_sd", requirements.positive("expected_sd", self.expected_sd))
+        if self.cutoffs is not None:
+            object.__setattr__(self, "cutoffs", cut(self.cutoffs))
+
+    def interval(self, start: Contrast, setting: Setting) -> tuple[Any, Any]:
+        """The cut-offs: declared, or placed by a direct measurement."""
+        if self.cutoffs is None:
+            return placed(start, setting.partitions, setting.censor)
+        low, high = setting.statistic.bounds
+        return within(self.cutoffs, (low - high, high - low))
 
     def share(self, spending: Spending, setting: Setting) -> float:
         """The share of the budget for the placement, from public facts."""
@@ -581,7 +619,10 @@ class PartitionLikelihood(Method):
             return PLACEMENT_SHARE
         sizes, expected_sd = setting.sizes, self.expected_sd
         return min(
-            _SHARES, key=lambda share: expected_error(PartitionLikelihood(share), spending, setting, sizes, expected_sd)
+            _SHARES,
+            key=lambda share: expected_error(
+                PartitionLikelihood(share, cutoffs=self.cutoffs), spending, setting, sizes, expected_sd
+            ),
         )
 
     def run(self, arms: Arms, spending: Spending, setting: Setting) -> Finding:
@@ -589,7 +630,7 @@ class PartitionLikelihood(Method):
         first, second = spending.split([share, 1 - share])
         means, measured = Direct().means(arms, first, setting)
         start = contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis)
-        low, high = within(placed(start, setting.partitions, setting.censor), (-arms.width, arms.width))
+        low, high = within(self.interval(start, setting), (-arms.width, arms.width))
         pieces = WinsorizedMoments(interval=(low, high), partitions=setting.partitions, norm=second.norm)
         partitioned = second.measure(pieces.value(arms.differences()), pieces.sensitivity())
         a, c = np.asarray(partitioned.value)
@@ -768,9 +809,12 @@ def expected_error(
     error = (high - low) ** 2 * math.sqrt(moved * sum(size**-4 for size in sizes[:2]))
     believed = math.sqrt(float(positive_part_mean(sampling, error)) * count)
     reach = [-float(scipy.special.ndtri(share)) * believed + doubt for share in setting.censor]
+    if method.cutoffs is not None:
+        declared = within(method.cutoffs, (low - high, high - low))
+        reach = [-declared[0], declared[1]]
     width = sum(reach)
     sigma = math.sqrt(sampling * count + start_noise)
-    inside = float(sum(scipy.special.ndtr(end / sigma) for end in reach)) - 1
+    inside = max(float(sum(scipy.special.ndtr(end / sigma) for end in reach)) - 1, 1e-9)
     partition = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
     scale = second.mechanism.calibrate(second.guarantee, partition).scale
     noise = (2 if second.norm == "l1" else 1) * (width * scale / (count * inside)) ** 2

@@ -8,7 +8,7 @@ inside the sanitized interval only (the "doubling-down" form), centred in its mi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from typing import Any, ClassVar
 
@@ -22,7 +22,18 @@ from discreet.inference.two_sample import CensoredNormal, Contrast, LocationEsti
 from discreet.mechanisms.choices.quantile import QuantileChoice
 from discreet.mechanisms.choices.selection import ExponentialMechanism
 from discreet.mechanisms.laplace import Laplace
-from discreet.questions.comparison.methods import Arms, Direct, Finding, Method, Setting, Spending, placed, within
+from discreet.questions.comparison.methods import (
+    Arms,
+    Direct,
+    Finding,
+    Method,
+    Setting,
+    Spending,
+    cut,
+    placed,
+    unused,
+    within,
+)
 
 # ---- Sanitizing one statistic of partition values at a time, as liu2023 does: exactly and singly, or simulated in bulk
 #
@@ -216,7 +227,10 @@ class PaperMethod(Method):
     placement
         ``"quantile"`` places the interval by private quantiles, as the paper does. ``"moments"`` spends the same shares
         on bounded moments of the arms, which is far more exact where there are many more units than partitions: the
-        default of the certified form.
+        default of the certified form. ``"declared"`` takes ``cutoffs``.
+    cutoffs
+        A public interval (l, u) between which partition values are not censored. It costs nothing, so the whole budget
+        is for the other statistics. The censored shares are then unknown, so the counts must be sanitized (6S).
     inference
         Of the likelihood, ``"bayes"``: posterior mean and variance under the Jeffreys prior, by quadrature; ``"ml"``:
         maximum likelihood.
@@ -230,22 +244,33 @@ class PaperMethod(Method):
     double_down: bool = False
     placement: str | None = None
     inference: str = "bayes"
+    cutoffs: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         requirements.positive_integer("m", self.m)
         requirements.one_of("reading", self.reading, READINGS, 'Pass "likelihood".')
+        requirements.one_of("inference", self.inference, ("bayes", "ml"))
+        object.__setattr__(self, "name", _paper_name(self.reading, self.counts, self.double_down))
+        usual = "quantile" if self.as_published else "moments"
+        if self.cutoffs is not None:
+            usual = "declared"
+            object.__setattr__(self, "cutoffs", cut(self.cutoffs))
+            if not self.counts:
+                raise InvalidParameter(
+                    "cutoffs", self.cutoffs, f"leave open how much {self.name} censors",
+                    'Use a method that counts it, such as method="6S", or "noise_aware".',
+                )  # fmt: skip
         if self.placement is None:
-            object.__setattr__(self, "placement", "quantile" if self.as_published else "moments")
-        if self.placement not in ("quantile", "moments") or (self.as_published and self.placement == "moments"):
+            object.__setattr__(self, "placement", usual)
+        places = ("quantile", "declared") if self.as_published else ("quantile", "moments", "declared")
+        requirements.one_of("placement", self.placement, places)
+        if (self.placement == "declared") != (self.cutoffs is not None):
             raise InvalidParameter(
                 "placement",
                 self.placement,
-                'must be "quantile", or "moments" in the certified form',
-                "Leave placement out.",
+                '"declared" goes with cutoffs, and with nothing else',
+                "Pass cutoffs=(l, u).",
             )
-        if self.inference not in ("bayes", "ml"):
-            raise InvalidParameter("inference", self.inference, 'must be "bayes" or "ml"', 'Pass "bayes".')
-        object.__setattr__(self, "name", _paper_name(self.reading, self.counts, self.double_down))
 
     @property
     def certified(self) -> bool:  # type: ignore[override]
@@ -253,8 +278,8 @@ class PaperMethod(Method):
         return not self.as_published
 
     def parameters(self) -> dict[str, Any]:
-        own = {"all": (), "likelihood": ("placement", "inference")}.get(self.reading, ("placement",))
-        return {name: getattr(self, name) for name in ("name", "m", "as_published", *own)}
+        found = {name: getattr(self, name) for name in ("name", "as_published", *_settings(self.reading))}
+        return {name: value for name, value in found.items() if name != "cutoffs" or value is not None}
 
     def contrasts(
         self,
@@ -295,6 +320,9 @@ class PaperMethod(Method):
         """The spending that is left, and the interval where it is not placed by quantiles."""
         if self.placement == "quantile" or self.reading == "all":
             return spending, None
+        if self.cutoffs is not None:
+            low, high = within(self.cutoffs, (-arms.width, arms.width))
+            return spending, (np.array([[low]]), np.array([[high]]))
         first, rest = spending.split([2.0, self.shares() - 2.0])
         means, measured = Direct().means(arms, first, setting)
         start = contrast(means, [-1.0, 1.0], kurtosis=measured.kurtosis)
@@ -466,15 +494,23 @@ def _paper_name(reading: str, counts: bool, double_down: bool) -> str:
     return (counted if counts else plain) + ("DD" if double_down else "")
 
 
-def paper_method(name: Any, *, as_published: bool = False, m: int = 4, inference: str = "bayes") -> Method:
-    """One of liu2023's methods by its name there."""
-    form: dict[str, Any] = {"as_published": as_published, "m": m, "inference": inference}
-    known: dict[str, Any] = {"original": Original, "2S": partial(PaperMethod, reading="all", **form)}
+def _settings(reading: str) -> tuple[str, ...]:
+    """The settings that a reading looks at."""
+    placed = () if reading == "all" else ("placement", "cutoffs")
+    return ("m", *placed, "inference") if reading == "likelihood" else ("m", *placed)
+
+
+def paper_method(name: Any, *, as_published: bool = False, **settings: Any) -> Method:
+    """One of liu2023's methods by its name there; settings are those of `PaperMethod` that the method looks at."""
+    known: dict[str, Any] = {"2S": {"reading": "all"}}
     for reading, counts, double in product(READINGS[1:], (False, True), (False, True)):
-        own = {"reading": reading, "counts": counts, "double_down": double, **form}
-        known[_paper_name(reading, counts, double)] = partial(PaperMethod, **own)
+        own = {"reading": reading, "counts": counts, "double_down": double}
+        known[_paper_name(reading, counts, double)] = own
+    if name == Original.name:
+        unused(name, settings, ())
+        return Original()
     if not isinstance(name, str) or name not in known:
-        names = sorted(["best", "direct", "noise_aware", *known])
+        names = sorted(["best", "direct", "noise_aware", Original.name, *known])
         raise InvalidParameter("method", name, f"must be a method or one of {names}", "Check the spelling.")
-    method: Method = known[name]()
-    return method
+    unused(name, settings, _settings(known[name]["reading"]))
+    return PaperMethod(as_published=as_published, **known[name], **settings)

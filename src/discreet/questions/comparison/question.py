@@ -51,7 +51,6 @@ from discreet.questions.comparison.methods import (
     expected_error,
     fitted,
     normed,
-    placed,
     size_is_public,
 )
 from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns, Question
@@ -102,7 +101,7 @@ def aware_detection(
     arms, law = _simulated(first, setting, sizes, spread, differences=values.mean(axis=1))
     kurtosis = excess_kurtosis(law)
     start = contrast(arms, [-1.0, 1.0], kurtosis=kurtosis)
-    low, high = placed(start, count, setting.censor)
+    low, high = (np.broadcast_to(end, (_AWARE_RUNS,)) for end in method.interval(start, setting))
     winsorized = (np.clip(values, low[:, None], high[:, None]) - low[:, None]) / (high - low)[:, None]
     weight = float(CURVATURE_WEIGHT[second.norm])
     moved = WinsorizedMoments(interval=(0.0, 1.0), partitions=count, norm=second.norm).sensitivity()
@@ -608,13 +607,31 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     also: ClassVar[tuple[str, ...]] = ("t_test", "ttest", "ab_test")
     meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
     read_as: ClassVar[str] = "the difference"
-    forms: ClassVar[form.Forms] = {**OutcomesOfArms.forms, "partition_by": form.COLUMN}
+    forms: ClassVar[form.Forms] = {
+        **OutcomesOfArms.forms,
+        "partition_by": form.COLUMN,
+        "cutoffs": form.INTERVAL,
+        "placement": form.METHOD,
+        "inference": form.METHOD,
+        "m": form.WHOLE,
+    }
     _: KW_ONLY
     partition_by: str | None = None
+    cutoffs: tuple[float, float] | None = None
+    placement: str | None = None
+    inference: str | None = None
+    m: int | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
         return {**columns.number(), "by": columns.with_labels(2, 2)}
+
+    @property
+    def _method(self) -> Method:
+        return method_named(
+            self.method, expected_sd=self.expected_sd, cutoffs=self.cutoffs, placement=self.placement,
+            inference=self.inference, m=self.m,
+        )  # fmt: skip
 
     def _check_arms(self) -> None:
         if self._arms != 2:
