@@ -217,7 +217,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 208,
-    "code lines": 54_421,
+    "code lines": 54_516,
     "classes": 520,
     "class names with several meanings": 0,
     "entries at the top": 16,
