@@ -8,6 +8,7 @@ from .core.schema import Bounds as Bounds
 from .core.schema import Categories as Categories
 from .core.schema import Contribution as Contribution
 from .core.schema import Dates as Dates
+from .core.schema import Design as Design
 from .core.schema import Feature as Feature
 from .core.schema import PrivacyUnit as PrivacyUnit
 from .core.schema import PrivateLabels as PrivateLabels

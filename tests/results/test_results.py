@@ -36,15 +36,15 @@ NO_RESULTS = {
     "what is protected": "Guarantee PureDP ApproxDP GaussianDP ZeroConcentratedDP Sensitivity Accounting",
     "what is claimed": "Claim Protection ComparisonTerms Terms Unit ProfileQuestion MeasuredQuestion Question",
     "public facts": (
-        "Bounds Categories Column Contribution Domain Feature Schema Partition PlanFile Approvals Bins "
+        "Bounds Categories Column Contribution Domain Feature Design Schema Partition PlanFile Approvals Bins "
         "LedgerTerms Scenario Study Part Target PrivateLabels Grid ColumnCells PrivateLimit Settled"
     ),
-    "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows",
+    "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows DesignTotals",
     "parts of a result": (
         "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange "
         "NotePart CrossTable Finding Cells View TestDesign "
         "ProfiledNumber Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
-        "BundledLedger Decision Term Coefficient Design"
+        "BundledLedger Decision Term Coefficient FittedModel DesignMoments"
     ),
     "how it is protected": (
         "Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload RankClasses LinearFacts"

@@ -33,6 +33,7 @@ from discreet.core.errors import SourceError, WrongType
 from discreet.core.rows import (
     Selected,
     Snapshot,
+    all_row_totals,
     coarsening,
     dropped_rows,
     histograms,
@@ -43,7 +44,6 @@ from discreet.core.rows import (
     totals_by_partition,
     unit_counts,
     usable_totals,
-    weighted_totals,
 )
 from discreet.core.rows.keep import take_joined
 from discreet.core.rows.read import Dialect, canonical_text, copy_csv, distinct_names, read_names
@@ -521,9 +521,9 @@ def _weighed() -> Iterator[Compared]:
             n = held[(who, cell) if limits.rows else (who,)]
             wanted[cell, j] += Fraction(part if n <= most else part * most // n, whole)
         read = "x" if degree else None
-        selected = Selected(by=("arm",), columns=(read,) if read else (), whole=("x",), weighted=True)
-        found = weighted_totals(_snapshot(rows, schema), selected, degree)
-        yield f"weighted rows of degree {degree}", bool((found == wanted).all())
+        selected = Selected(by=("arm",), columns=(read,) if read else (), whole=("x",), all_rows=True)
+        found = all_row_totals(_snapshot(rows, schema), selected, degree)
+        yield f"all rows of degree {degree}", bool((found == wanted).all())
 
 
 def _left_out() -> Iterator[Compared]:

@@ -41,6 +41,10 @@ class Fact(Enum):
     """Which part of a partition each unit belongs to."""
     HISTORY = "history"
     """That rows are only added, and stay in the period in which they are."""
+    WEIGHT = "weight"
+    """That a unit's weight is a fact of its own data, which no other unit's presence moved."""
+    STRATA = "strata"
+    """How many there are in each stratum of the population."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,8 @@ _PUBLIC = {
     Fact.ARM: "the arm of each {unit}",
     Fact.PART: "the part that each {unit} belongs to",
     Fact.HISTORY: "that rows are only added and keep their period",
+    Fact.WEIGHT: "that the weight of each {unit} depends on no other {unit}",
+    Fact.STRATA: "the population of each stratum",
 }
 
 

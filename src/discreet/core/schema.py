@@ -26,13 +26,13 @@ from discreet.core.columns import (
     RowExpression,
 )
 from discreet.core.errors import InvalidParameter, WrongType, spelling
-from discreet.core.numbers import not_below
+from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
 from discreet.core.sensitivity import Sensitivity, root_up
 
 __all__ = [
-    "Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "Feature", "PrivacyUnit", "PrivateLabels",
-    "Related", "Schema", "Take", "in_parts", "related_schema", "stability",
+    "Bands", "Bounds", "Categories", "Column", "Contribution", "Dates", "Design", "Feature", "PrivacyUnit",
+    "PrivateLabels", "Related", "Schema", "Take", "in_parts", "related_schema", "stability",
 ]  # fmt: skip
 
 
@@ -372,6 +372,90 @@ class PrivacyUnit:
         return {"column": self.column, **limits, "nulls": self.nulls}
 
 
+# ---- Design: how the rows were sampled, and how many of the population each of them stands for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """How the rows were sampled: the weights, strata and clusters by which a survey speaks of its population.
+
+    Under a design, questions are about the population, with design-based intervals. Weights are facts of each row:
+    that another respondent's presence moved them (by calibration, say) is not covered.
+
+    Parameters
+    ----------
+    weight
+        The column of weights: how many of the population a row stands for. A row without a weight above zero takes no
+        part. A column that is not declared gets bounds of its own, twice as wide as ``weight_high``.
+    weight_high
+        The trim: the largest weight that counts. Larger ones are moved down to it, and the answer says how many.
+    strata
+        A column of labels: the strata, each sampled by itself.
+    population
+        How many there are in each stratum, where that is public: estimates add up to it, and a sampling fraction
+        narrows intervals.
+    cluster
+        The id column of the privacy unit, where units are sampled whole: households, schools. ``weight_high`` is then
+        the largest weight of a unit's rows together.
+
+    Examples
+    --------
+    >>> Design(weight="PWGTP", weight_high=300).to_dict()
+    {'weight': 'PWGTP', 'weight_high': 300.0}
+    """
+
+    weight: str
+    weight_high: float
+    strata: str | None = None
+    population: Mapping[Label, float] = field(default_factory=dict)
+    cluster: str | None = None
+
+    def __post_init__(self) -> None:
+        requirements.instance("weight", self.weight, str, 'the name of a column, such as "PWGTP"')
+        object.__setattr__(self, "weight_high", requirements.positive("weight_high", self.weight_high))
+        requirements.instance("population", self.population, Mapping, '{"north": 120_000}')
+        if self.population and self.strata is None:
+            raise InvalidParameter("population", dict(self.population), "needs strata", 'Name them: strata="region".')
+        totals = {label: requirements.positive(f"population.{label}", one) for label, one in self.population.items()}
+        object.__setattr__(self, "population", requirements.Frozen(totals))
+
+    def bounds(self) -> Bounds:
+        """The bounds of weights that are not declared: as fine as those of the weights that count."""
+        fine = Bounds(0, self.weight_high).grid
+        return Bounds(0, float(2 * decimal(self.weight_high)), grid=fine)
+
+    def check(self, columns: Mapping[str, Column], unit: PrivacyUnit) -> None:
+        """Refuse a design that does not fit the declared columns or the privacy unit."""
+        weights = columns[self.weight]
+        if not isinstance(weights, Bounds) or isinstance(weights, Dates):
+            raise WrongType("design.weight", self.weight, "is no column of numbers", "Declare it as Bounds.")
+        if not weights.grid <= self.weight_high <= weights.high:
+            rule = f"must lie within {weights.grid:g} … {weights.high:g}, a step and the upper bound of the weights"
+            raise InvalidParameter("design.weight_high", self.weight_high, rule, "Lower it, or widen the bounds.")
+        if decimal(self.weight_high) % weights.step:
+            rule = f"is not a multiple of {weights.grid:g}, the grid of the weights"
+            raise InvalidParameter("design.weight_high", self.weight_high, rule, "Round it, or declare a finer grid.")
+        if self.strata is not None:
+            strata = columns.get(self.strata)
+            if not isinstance(strata, Categories):
+                fix = f"Declare {self.strata!r} as Categories."
+                raise InvalidParameter("design.strata", self.strata, "is no declared column of labels", fix)
+            if self.population and {*self.population} != {*strata.labels}:
+                rule = f"must say how many there are in each of {list(strata.labels)}, and nothing else"
+                raise InvalidParameter("design.population", dict(self.population), rule, "Name every stratum.")
+        if self.cluster != unit.column:
+            fix = (
+                f"Write cluster={unit.column!r}." if unit.column else "Declare unit=PrivacyUnit(…) with its id column."
+            )
+            raise InvalidParameter("design.cluster", self.cluster, "must be the id column of the privacy unit", fix)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data."""
+        given = {"strata": self.strata, "population": dict(self.population), "cluster": self.cluster}
+        told = {name: one for name, one in given.items() if one}
+        return {"weight": self.weight, "weight_high": self.weight_high, **told}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schema:
     """Public facts about a data set, declared by its owner.
@@ -396,6 +480,8 @@ class Schema:
         Values of units, made of their rows: see `Feature`. `per_unit` makes a table of them.
     made_from
         The declarations of the rows, where the columns are features; filled by `per_unit`.
+    design
+        How the rows were sampled, where they stand for a population: see `Design`.
 
     Examples
     --------
@@ -412,6 +498,7 @@ class Schema:
     related: Mapping[str, Related] = field(default_factory=dict)
     features: Mapping[str, Feature] = field(default_factory=dict)
     made_from: Schema | None = None
+    design: Design | None = None
 
     def __post_init__(self) -> None:
         requirements.instance("unit", self.unit, PrivacyUnit, 'PrivacyUnit("customer_id")')
@@ -426,7 +513,12 @@ class Schema:
                 "unit", self.unit.column, "the id column cannot be released", "Remove it from the columns."
             )
         self._check_size()
-        object.__setattr__(self, "columns", requirements.Frozen({**self.columns, **self._related_columns()}))
+        columns = {**self.columns, **self._related_columns()}
+        if self.design is not None:
+            requirements.instance("design", self.design, Design, 'Design(weight="PWGTP", weight_high=300)')
+            columns = {self.design.weight: self.design.bounds(), **columns}
+            self.design.check(columns, self.unit)
+        object.__setattr__(self, "columns", requirements.Frozen(columns))
         object.__setattr__(self, "related", requirements.Frozen(self.related))
         self._check_formulas()
         requirements.instance("features", self.features, Mapping, '{"spend": Feature(of="amount", take="sum", …)}')
@@ -473,6 +565,11 @@ class Schema:
             raise InvalidParameter(
                 "features", [*self.features], "are made of the rows of units, which an id column tells apart",
                 'Declare unit=PrivacyUnit("person") and features={"spend": Feature(…)}.',
+            )  # fmt: skip
+        if self.design is not None:
+            raise InvalidParameter(
+                "features", [*self.features], "have no design: weights are those of rows",
+                "Leave them out: design.cluster adds up the rows of a unit.",
             )  # fmt: skip
         for name, feature in self.features.items():
             requirements.instance(f"features.{name}", feature, Feature, 'Feature(of="amount", take="max")')
@@ -590,10 +687,13 @@ class Schema:
             "columns": {name: self.column(name).to_dict() for name in [*names, *self.columns_behind(names)]},
             **({} if self.where is None else {"where": self.where.text}),
             **({"related": {name: one.to_dict() for name, one in self.related.items()}} if self.related else {}),
+            **({} if self.design is None else {"design": self.design.to_dict()}),
         }
 
     def protection(self, *public: Fact) -> Protection:
         """Who is protected, where these facts are taken as public too."""
+        if self.design is not None:
+            public = (*public, Fact.WEIGHT, *([Fact.STRATA] if self.design.population else []))
         return Protection(self.unit.unit, self.neighbours, public)
 
     def column(self, name: str) -> Column:
@@ -694,6 +794,8 @@ class Schema:
             data["related"] = {name: one.to_dict() for name, one in self.related.items()}
         if self.features:
             data["features"] = {name: one.to_dict() for name, one in self.features.items()}
+        if self.design is not None:
+            data["design"] = self.design.to_dict()
         return data
 
 

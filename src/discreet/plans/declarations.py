@@ -12,7 +12,7 @@ from discreet.core.columns import Bands, Bounds, Categories, Column, Dates, Priv
 from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
 from discreet.core.requirements import one_of
-from discreet.core.schema import Contribution, Feature, PrivacyUnit, Related, Schema
+from discreet.core.schema import Contribution, Design, Feature, PrivacyUnit, Related, Schema
 from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
 from discreet.questions.formulas import Formula
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
@@ -64,7 +64,7 @@ _LABELS = {"nulls", "unknown", "value"}
 _SPELLED = {"missing", "aliases", "ignore_case"}
 _NUMBERS = {"low", "high", "grid", "nulls", "value", "missing"}
 _PERIODS = ("day", "month", "year")
-_SCHEMA = {"neighbours", "size", "unit", "columns", "where", "related", "features", "per_unit"}
+_SCHEMA = {"neighbours", "size", "unit", "columns", "where", "related", "features", "per_unit", "design"}
 _FEATURE = {"of", "take", "low", "high", "grid", "nulls", "order"}
 
 
@@ -81,8 +81,9 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
     neighbours = fields.get("neighbours", Neighbours.ADD_REMOVE.value)
     one_of("schema.neighbours", neighbours, [one.value for one in Neighbours], "Most data sets want add_remove.")
     columns = known_settings("schema.columns", fields.get("columns", {}))
+    declared = {name: read_column(f"schema.columns.{name}", column) for name, column in columns.items()}
     schema = Schema(
-        columns={name: read_column(f"schema.columns.{name}", column) for name, column in columns.items()},
+        columns=declared,
         unit=_unit(fields.get("unit", {})),
         neighbours=Neighbours(neighbours),
         size=fields.get("size"),
@@ -95,12 +96,37 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
             name: read_feature(f"schema.features.{name}", one)
             for name, one in known_settings("schema.features", fields.get("features", {})).items()
         },
+        design=_design(fields.get("design"), declared),
     )
     per_unit = fields.get("per_unit", False)
     if isinstance(per_unit, bool):
         return schema.per_unit() if per_unit else schema
     where = known_settings("schema.per_unit", per_unit, {"where"}).get("where")
     return replace(schema.per_unit(), where=_formula("per_unit.where", where))
+
+
+_DESIGN = {"weight", "weight_high", "strata", "population", "cluster"}
+
+
+def _design(data: Any, columns: Mapping[str, Column]) -> Design | None:
+    """How the rows were sampled; replicate weights are refused with what serves in their place."""
+    if data is None:
+        return None
+    if isinstance(data, Mapping) and "replicates" in data:
+        raise InvalidParameter(
+            "schema.design.replicates", data["replicates"], "are not read: 80 weights of a row would need 80 times as "
+            "much noise", "Leave them out, and name strata and cluster: intervals are linearised from the weights.",
+        )  # fmt: skip
+    fields = known_settings("schema.design", data, _DESIGN)
+    for key, example in (("weight", '"PWGTP"'), ("weight_high", "300")):
+        if key not in fields:
+            raise InvalidParameter(f"schema.design.{key}", None, "is missing", f"Write {key} = {example}, for example.")
+    strata = columns.get(fields.get("strata", ""))
+    written = (
+        {str(one): one for one in strata.labels} if isinstance(strata, Categories) else {}
+    )  # keys of TOML are text
+    population = known_settings("schema.design.population", fields.pop("population", {}))
+    return Design(**fields, population={written.get(name, name): one for name, one in population.items()})
 
 
 def read_feature(name: str, data: Any) -> Feature:

@@ -493,7 +493,7 @@ def report_facts(
         "created": max((str(one["created"]) for one in released), default=""),  # of the newest answer, not of the print
         "privacy": _privacy(schema, ledger, variables.get(schema.unit.name, schema.unit.name)),
         "kept": _kept(schema, entries),
-        "assumptions": _assumptions(schema, _weighted(entries), sources, variables),
+        "assumptions": _assumptions(schema, _of_all_rows(entries), sources, variables),
         "checklist": checklist(
             schema, ledger.budget, [name for name in schema.of_rows.columns if name not in sources], "of this report"
         ),
@@ -515,7 +515,7 @@ def _privacy(schema: Schema, ledger: ReportedLedger, unit: str) -> dict[str, Any
     }
 
 
-def _weighted(entries: Sequence[ReportedRelease]) -> bool:
+def _of_all_rows(entries: Sequence[ReportedRelease]) -> bool:
     """True where a release counts all rows of a unit, with weights."""
     return any(getattr(entry.question, "all_rows", False) for entry in entries)
 
@@ -526,7 +526,7 @@ def _told_apart(variables: Mapping[str, str], schema: Schema) -> dict[str, str]:
     return {name: words for name, words in variables.items() if shown.count(words) < 2}
 
 
-def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
+def _assumptions(schema: Schema, all_rows: bool, sources: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
     unit = schema.unit
     released = [name for name, source in sources.items() if source.startswith(RELEASED)]
     said = [
@@ -544,7 +544,7 @@ def _assumptions(schema: Schema, weighted: bool, sources: Mapping[str, str], var
         limits = (
             "" if unit.contribution is None else f" Limits per {unit.name}: {_limits(unit.contribution.to_dict())}."
         )
-        weights = ", or weights all of them where a release says so" if weighted else ""
+        weights = ", or weights all of them where a release says so" if all_rows else ""
         said.append(
             f"Rows with the same {unit.column!r} belong to one protected unit; discreet drops rows beyond "
             f"its limits by a random choice{weights}.{limits}"
@@ -585,7 +585,7 @@ def _kept(schema: Schema, entries: Sequence[ReportedRelease]) -> str | None:
     unit = schema.unit
     if schema.unit_is_row:
         return None
-    kept = "kept, or all rows where they are weighted," if _weighted(entries) else "kept"
+    kept = "kept, or all rows where a release says so," if _of_all_rows(entries) else "kept"
     said = f"Numbers are about the rows that discreet {kept} of each {unit.name}."
     if any(entry.question.leads for entry in entries):
         return f"{said} What was left out comes first."

@@ -20,6 +20,7 @@ from discreet.inference.moments import whole_count, whole_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions import form
 from discreet.questions.bounded import BoundedStatistic, Domain
+from discreet.questions.design import design_measurement, no_design_for
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.tables.table import table_measurement
 from discreet.results.release import Release
@@ -116,12 +117,16 @@ class CountQuestion(MeasuredQuestion[Release]):
     heading: ClassVar[str] = "Number of {noun}"
     meaning: ClassVar[str] = "How many rows there are."
     forms: ClassVar[form.Forms] = {"by": form.COLUMNS}
+    under_design: ClassVar[bool] = True
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
 
     def _measured(self) -> Measurement:
         names = column_names(self.by)
+        if self.schema.design is not None:
+            no_design_for(self, "contribution")
+            return design_measurement(self, "estimated count", names, read="the number in the population")
         if names:
             return table_measurement(self, names, self.contribution)
         limits = self.schema.contribution(self.contribution)

@@ -245,6 +245,7 @@ class DroppedRowsQuestion(MeasuredQuestion[DroppedRowsRelease]):
 
     topic: ClassVar[str] = "Is the data usable?"
     answers: ClassVar[str] = "How many rows do limits and missing values leave out?"
+    under_design: ClassVar[bool] = True
     ask: ClassVar[str] = "dropped_rows"
     also: ClassVar[tuple[str, ...]] = ("left_out",)
     heading: ClassVar[str] = "Rows left out"

@@ -306,6 +306,8 @@ class GroupedRelease(Release, Generic[R]):
         kind = self.grouping.of.release_type() or Release
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields |= {"value": float(values[0]) if values.size == 1 else values, "statistic": self.grouping.of}
+        if (shared := self.grouping.of.shared(self.value)) is not None:
+            fields["public"] = {**self.public, **shared}
         return cast(R, kind(**fields))
 
     def __iter__(self) -> Iterator[Any]:

@@ -11,12 +11,13 @@ from discreet.core import requirements
 from discreet.core.schema import Bounds, Contribution
 from discreet.questions import form
 from discreet.questions.bounded import OUTPUTS, kept_inside, of_public_size, output_notes
+from discreet.questions.design import design_measurement, no_design_for
 from discreet.questions.moments import (
     BernsteinMoments,
     MomentReading,
-    check_weighted,
+    all_rows_notes,
+    check_all_rows,
     least_noise,
-    weighting_notes,
 )
 from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
 
@@ -76,6 +77,7 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         "output": form.METHOD,
     }
     ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": tuple(OUTPUTS)}
+    under_design: ClassVar[bool] = True
     column: str
     _: KW_ONLY
     by: str | Sequence[str] = ()
@@ -93,10 +95,15 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
     def _measured(self) -> Measurement:
         if self.variance is not None:
             requirements.instance("variance", self.variance, bool, "variance=True or False")
-        if self.all_rows is not False:
-            check_weighted(self)
         by = column_names(self.by)
         bounds = self.schema.bounds(self.column)
+        if self.schema.design is not None:
+            no_design_for(self, "contribution", "all_rows", "output", "variance", "expected_mean")
+            return design_measurement(
+                self, "mean", by, value=self.column, expected_rows=self.expected_rows, read="the mean"
+            )
+        if self.all_rows is not False:
+            check_all_rows(self)
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
         size = self._size
@@ -133,7 +140,9 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         return self._size is None and self.output is None and not two_values
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
-        notes = *self._variance_note(), *weighting_notes(self, found), *output_notes(self, found)
+        if self.schema.design is not None:
+            return super()._notes(found)
+        notes = *self._variance_note(), *all_rows_notes(self, found), *output_notes(self, found)
         return (*super()._notes(found), *notes)
 
     def _variance_note(self) -> tuple[str, ...]:

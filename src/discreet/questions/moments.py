@@ -24,7 +24,7 @@ from discreet.core.guarantee import Guarantee, is_pure
 from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.rows import Selected, Snapshot, coarsening, weighted_totals
+from discreet.core.rows import Selected, Snapshot, all_row_totals, coarsening
 from discreet.core.schema import Bounds, Contribution, in_parts
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import PairMoments, PartMoments, as_matrix, marginal, moment_weights, pairs
@@ -843,8 +843,8 @@ def moments_measurement(
         return fractions(found)
 
     def of_all_rows(rows: Snapshot) -> Any:
-        selected = Selected(by=by, columns=names, contribution=question.contribution, weighted=True)
-        return (weighted_totals(rows, selected, moments.degrees[0]) * np.array(moments.multiplied)).ravel()
+        selected = Selected(by=by, columns=names, contribution=question.contribution, all_rows=True)
+        return (all_row_totals(rows, selected, moments.degrees[0]) * np.array(moments.multiplied)).ravel()
 
     size = None if by else question.public_size(*columns)
     sensitivity, mechanism = noise or _noise_of_parts(question, moments, groups, guarantee or question.guarantee)
@@ -883,7 +883,7 @@ _ONE_ERROR = math.erf(math.sqrt(0.5))
 """The level of one standard error."""
 
 
-def check_weighted(question: Any) -> None:
+def check_all_rows(question: Any) -> None:
     """Refuse weights where no unit can have several rows, or where a unit counts once."""
     if not requirements.instance("all_rows", question.all_rows, bool, "all_rows=True or False"):
         return
@@ -896,7 +896,7 @@ def check_weighted(question: Any) -> None:
         )
 
 
-def weighting_notes(question: Any, found: Measurement) -> tuple[str, ...]:
+def all_rows_notes(question: Any, found: Measurement) -> tuple[str, ...]:
     """The notes of a plan on rows beyond a limit: that they count, or the gain if they did."""
     unit = question.schema.unit
     if question.all_rows:

@@ -17,7 +17,7 @@ from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.noise.sampler import Floats, plain
 from discreet.core.numbers import MAX_ROWS, not_below
 from discreet.core.protection import Neighbours
-from discreet.core.rows import Selected, Snapshot, weighted_totals
+from discreet.core.rows import Selected, Snapshot, all_row_totals
 from discreet.core.schema import Contribution, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.moments import Binomial, ReleaseLaw, measured_coordinate
@@ -35,7 +35,8 @@ from discreet.questions.bounded import (
     output_notes,
 )
 from discreet.questions.count import flags, labelled
-from discreet.questions.moments import BernsteinMoments, MomentReading, check_weighted, weighting_notes
+from discreet.questions.design import design_measurement, no_design_for
+from discreet.questions.moments import BernsteinMoments, MomentReading, all_rows_notes, check_all_rows
 from discreet.questions.question import (
     DeclaredColumns,
     Expected,
@@ -262,6 +263,7 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
         "output": form.METHOD,
     }
     ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": (*OUTPUTS, "all_but_one", "universal_histogram")}
+    under_design: ClassVar[bool] = True
     column: str
     label: Label | None = None
     _: KW_ONLY
@@ -278,14 +280,21 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
 
     def _measured(self) -> Measurement:
         by = column_names(self.by)
-        if self.all_rows is not False:
-            check_weighted(self)
+        if self.all_rows is not False and self.schema.design is None:
+            check_all_rows(self)
         label: Any = self.label
         labels: tuple[Any, ...] = tuple(self.schema.categories(self.column).labels)
-        if label is None:
+        if label is None and self.schema.design is None:
             return self._of_every_label(labels, by)
-        if not isinstance(label, str | int) or label not in labels:
+        if label is None or not isinstance(label, str | int) or label not in labels:
             raise InvalidParameter("label", label, "is not a label of the column", spelling(label, labels))
+        place = labels.index(label)
+        if self.schema.design is not None:
+            no_design_for(self, "contribution", "all_rows", "output", "expected_proportion")
+            return design_measurement(
+                self, "proportion", by, value=self.column, label=place, expected_rows=self.expected_rows,
+                read="the share",
+            )  # fmt: skip
         if self.column in by:
             raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
         expected = Expected(rows=self.expected_rows, mean=self.expected_proportion)
@@ -296,7 +305,6 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
             else (1 + expected.slope(0.0, 1.0, "expected_proportion")) / 2
         )
         size = self.public_size(self.column)
-        place = labels.index(label)
         alone = None if by else size
         if self.output is not None:
             return kept_inside(self, alone, lambda size: self._of_public_size(place, size))
@@ -317,8 +325,8 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
         all_limits = None if self.schema.unit_is_row else Contribution(total=rows)
 
         def of_all_rows(snapshot: Snapshot) -> Any:
-            selected = Selected(by=(*by, self.column), contribution=all_limits, weighted=True)
-            return value(weighted_totals(snapshot, selected, 0), {})
+            selected = Selected(by=(*by, self.column), contribution=all_limits, all_rows=True)
+            return value(all_row_totals(snapshot, selected, 0), {})
 
         return Measurement(
             statistic=self.grouped(_COUNTS, by),
@@ -340,8 +348,10 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
         )
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
+        if self.schema.design is not None:
+            return super()._notes(found)
         told = () if self.label is None else output_notes(self, found)
-        return (*super()._notes(found), *weighting_notes(self, found), *told)
+        return (*super()._notes(found), *all_rows_notes(self, found), *told)
 
     def _of_public_size(self, place: int, size: int) -> Measurement:
         sensitivity = Sensitivity(moves=(not_below(Fraction(1, size)),))

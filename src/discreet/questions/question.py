@@ -214,6 +214,8 @@ class Question(ABC, Generic[A]):
         Whether one guarantee covers a release in every period.
     tests
         Whether the answer is a test, whose power a rehearsal counts.
+    under_design
+        Whether it can be asked where rows were sampled by a design: about the population, or about rows as such.
     behind
         The steps that may drop rows before the answer. Behind procedures of several steps, which would share one
         choice of rows, nothing is proved.
@@ -235,6 +237,7 @@ class Question(ABC, Generic[A]):
     leads: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     tests: ClassVar[bool] = False
+    under_design: ClassVar[bool] = False
     behind: ClassVar[type[Omission] | None] = None
     detects: ClassVar[str] = ""
     forms: ClassVar[form.Forms]
@@ -253,6 +256,12 @@ class Question(ABC, Generic[A]):
         object.__setattr__(self, "guarantee", enough(found))
         if self.omit is not None:
             self._check_step(self.omit)
+        if self.schema.design is not None and not self.under_design:
+            raise InvalidParameter(
+                "schema.design", self.schema.design.weight, f"gives {self.ask} no design-based form",
+                "Ask for a mean, proportion, sum or count; or, of the respondents and not of the population, declare "
+                "the data without a design.",
+            )  # fmt: skip
         self._validate()
 
     def _check_step(self, step: Omission) -> None:
@@ -264,6 +273,8 @@ class Question(ABC, Generic[A]):
             )
         if self.schema.of_rows.related:
             raise InvalidParameter("omit", step, "is not proved for several tables", "Ask without omitting rows.")
+        if self.schema.design is not None:
+            raise InvalidParameter("omit", step, "is not proved under a design", "Ask without omitting rows.")
         step.require(self.schema.neighbours, self.schema.unit.unit)
 
     @abstractmethod
@@ -389,6 +400,8 @@ class Question(ABC, Generic[A]):
         unit = self.schema.unit
         if unit.column is None:
             return None
+        if self.schema.design is not None and type(self).under_design:
+            return f"all rows of a {unit.name}, with weights of at most {self.schema.design.weight_high:g} together"
         if self.schema.made_from is not None:
             return f"each {unit.name} once, with features of all its rows"
         own = getattr(self, "contribution", None) or unit.contribution

@@ -19,6 +19,7 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.questions import form
 from discreet.questions.bounded import Domain, OneColumn
+from discreet.questions.design import design_measurement, no_design_for
 from discreet.questions.moments import MomentsRelease
 from discreet.questions.question import DeclaredColumns, MeasuredQuestion, Measurement, column_names, fractions
 from discreet.results.release import Release
@@ -212,6 +213,7 @@ class SumQuestion(MeasuredQuestion[Release]):
     heading: ClassVar[str] = "Total {subject}"
     meaning: ClassVar[str] = "The total of {subject}."
     forms: ClassVar[form.Forms] = {"column": form.COLUMN, "by": form.COLUMNS}
+    under_design: ClassVar[bool] = True
     column: str
     _: KW_ONLY
     by: str | Sequence[str] = ()
@@ -224,6 +226,9 @@ class SumQuestion(MeasuredQuestion[Release]):
     def _measured(self) -> Measurement:
         by, column = column_names(self.by), self.column
         bounds = self.schema.bounds(column)
+        if self.schema.design is not None:
+            no_design_for(self, "contribution")
+            return design_measurement(self, "estimated total", by, value=column, read="the total")
         sensitivity = self._sensitivity(bounds, by)
 
         # Geometric noise on several fractions must know how far each of them moves.

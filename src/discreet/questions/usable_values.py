@@ -147,6 +147,7 @@ class UsableValuesQuestion(MeasuredQuestion[UsableValuesRelease]):
 
     topic: ClassVar[str] = "Is the data usable?"
     answers: ClassVar[str] = "What proportion of each column's values can be used?"
+    under_design: ClassVar[bool] = True
     ask: ClassVar[str] = "usable_values"
     heading: ClassVar[str] = "Usable values"
     meaning: ClassVar[str] = "Which share of each column's values can be used: read, inside the bounds, on the list."

@@ -62,6 +62,10 @@ class Statistic(ABC):
         """The ends of an interval that the statistic can take, around the value that is shown."""
         return low, high
 
+    def shared(self, values: Floats) -> Mapping[str, Any] | None:
+        """What a group's release must know of the released values of all groups; mostly nothing."""
+        return None
+
     def parameters(self) -> dict[str, Any]:
         """The public parameters as JSON-ready data; the constructor takes them back. By default the fields."""
         known = self.kinds.get(self.name, ())  # which the name tells

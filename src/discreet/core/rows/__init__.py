@@ -1,9 +1,12 @@
 """Rows: from a source to exact totals of what each unit keeps."""
 
 from discreet.core.rows.keep import (
+    DesignTotals,
     Selected,
     Totals,
+    all_row_totals,
     coarsening,
+    design_totals,
     dropped_rows,
     histograms,
     matrix,
@@ -11,11 +14,10 @@ from discreet.core.rows.keep import (
     totals_by_partition,
     unit_counts,
     usable_totals,
-    weighted_totals,
 )
 from discreet.core.rows.snapshot import Snapshot, take
 
 __all__ = [
-    "Selected", "Snapshot", "Totals", "coarsening", "histograms", "dropped_rows", "matrix", "take", "totals",
-    "totals_by_partition", "unit_counts", "usable_totals", "weighted_totals",
+    "DesignTotals", "Selected", "Snapshot", "Totals", "all_row_totals", "coarsening", "design_totals", "histograms",
+    "dropped_rows", "matrix", "take", "totals", "totals_by_partition", "unit_counts", "usable_totals",
 ]  # fmt: skip

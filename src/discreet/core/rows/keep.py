@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from discreet.core.rows.expressions import (
 )
 from discreet.core.rows.read import Dataset, Dialect
 from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, stored, take
-from discreet.core.schema import Bounds, Categories, Column, Contribution, Related, Schema, related_schema
+from discreet.core.schema import Bounds, Categories, Column, Contribution, Design, Related, Schema, related_schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -42,7 +42,7 @@ __all__ = [
     "taking_part", "take_joined", "EXACT_DIGITS", "MISSING", "OTHER", "one_row_each", "shortened", "typed",
     "typed_texts", "BUCKETS", "SHARES", "Totals", "WHOLE", "by_cell", "coarsening", "distinct_labels", "histograms",
     "dropped_rows", "matrix", "squares", "totals", "totals_by_partition", "unit_counts", "usable_totals",
-    "weighted_totals",
+    "all_row_totals", "DesignTotals", "design_totals",
 ]  # fmt: skip
 
 
@@ -78,7 +78,7 @@ class Selected:
     first
         Keep a unit's first groups, in the order of the cells, instead of groups at even distances: where cells are
         periods and rows are only added, a unit then never moves to a later one.
-    weighted
+    all_rows
         Keep all rows in a unit's groups, of which the limit says how much they weigh together.
     """
 
@@ -87,7 +87,7 @@ class Selected:
     contribution: Contribution | None = None
     whole: tuple[str, ...] = ()
     first: bool = False
-    weighted: bool = False
+    all_rows: bool = False
 
 
 def digits(snapshot: Snapshot, count: int, *parts: Any) -> Any:
@@ -135,7 +135,7 @@ def kept_rows(snapshot: Snapshot, selected: Selected) -> ir.Table:
     if snapshot.schema.unit_is_row:
         return rows
     groups = None if limits.groups is None or limits.groups >= cells else limits.groups
-    most = None if selected.weighted else limits.most_rows_in_a_group()
+    most = None if selected.all_rows else limits.most_rows_in_a_group()
     scope = scope_of(limits)
     gaps = snapshot.gaps.intersection((*selected.columns, *selected.whole))
     choice = (selected.by, gaps, groups, most, scope, selected.first)
@@ -652,7 +652,7 @@ _NUDGE = 2**-10
 """More than floating point can be off: parts that are whole stay so, and others are never more than they should be."""
 
 
-def weighted_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDArray[Any]:
+def all_row_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDArray[Any]:
     """For every cell the weights of its rows in Bernstein parts of the degree, as fractions. Private.
 
     Of the single column that is selected, or, of degree 0 and for no column, the weights themselves.
@@ -705,6 +705,121 @@ def _weighed(total: Any, held: Any, most: int) -> Any:
     """A unit's total times most/held, rounded down, where it holds more rows than the most that may count."""
     over = quotient(total, held) * most + quotient(total % held * most, held)
     return (held <= most).ifelse(total, over)
+
+
+# ---- Design: sums of powers of weights and values, for estimates about the population that the rows were sampled from
+#
+# A unit has one weight u and one value y in each cell: those of its row, or the sum of its rows' weights and their mean
+# by weight. Its weights and what is left up to ``top`` add up to at most ``top``. Proof: ``docs/proofs/weights.md``.
+
+
+_HEAVIEST = 2**42
+"""The most that a unit weighs in one cell before it is trimmed: over a million of them the sum fits 64 bits."""
+_FINE = 2**20
+"""Means of a unit's values by weight are rounded to at least so many steps between the bounds."""
+
+
+@dataclass(frozen=True, repr=False)
+class DesignTotals:
+    """Per cell the sums of products of powers, of what is left of ``top`` and of that where weights were trimmed.
+
+    ``reach`` is the value of the upper bound; weights and what is left count in grid steps of the weight. Private.
+    """
+
+    sums: Mapping[tuple[int, int], NDArray[Any]]
+    left: NDArray[Any]
+    trimmed: NDArray[Any]
+    reach: int
+
+
+def design_totals(
+    snapshot: Snapshot,
+    by: Sequence[str],
+    value: str | None,
+    label: int | None,
+    powers: Sequence[tuple[int, int]],
+    *,
+    trim: int,
+    top: int,
+) -> DesignTotals:
+    """Sums over units, in whose place a row stands where it is the unit; a row without a weight takes no part.
+
+    Parameters
+    ----------
+    value, label
+        The column that is weighed, if any, and the code of the label whose rows count as one and others as nothing.
+    powers
+        Powers of weight and value whose products are added up; among them that of the weight alone.
+    trim, top
+        The largest weight that counts, in grid steps, and what weights and what is left of it add up to.
+    """
+    weight = cast(Design, snapshot.schema.design).weight
+    selected = Selected(by=tuple(by), columns=(weight,) if value is None else (weight, value))
+    snapshot.require(*selected.by, *selected.columns)
+    rows = taking_part(snapshot, selected)
+    steps: dict[str, Any] = {"w": snapshot.column(rows, weight)}
+    reach = 1
+    if value is not None and label is not None:
+        steps["y"] = (snapshot.column(rows, value) == label).ifelse(1, 0).cast("int64")
+    elif value is not None:
+        bounds = snapshot.schema.bounds(value)
+        reach = bounds.highest - bounds.lowest
+        steps["y"] = snapshot.column(rows, value) - bounds.lowest
+    rows = rows.mutate(**steps)
+    rows = rows.filter(rows.w > 0)
+    if snapshot.schema.unit.column is None:
+        over = (rows.w > trim).ifelse(1, 0)
+        units = rows.mutate(w=rows.w.clip(upper=trim), over=over)
+        counted = {"n": units.count(), "o": units.over.sum()}
+    else:
+        units, reach = _clusters(snapshot, rows, value, trim, top, reach, snapshot.schema.bounds(weight).highest)
+        left = units.left
+        counted = {"n": exact_sum([left], [top]), "o": exact_sum([units.over.ifelse(left, 0)], [top])}
+    sums = {}
+    for place, (p, q) in enumerate(powers):
+        factors = [units.w] * p + ([units.y] * q if q else [])
+        for shift, (parts, within) in enumerate(_limbs(factors, [trim] * p + [reach] * q)):
+            sums[f"t{place}_{shift}"] = exact_sum(parts, within)
+    fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(**counted, **sums)).to_pydict()
+    cells = snapshot.schema.cells(selected.by)
+    found = {power: np.zeros(cells, dtype=object) for power in powers}
+    for name in sums:
+        place, shift = map(int, name[1:].split("_"))
+        found[powers[place]] += by_cell(fetched, name, cells) * LIMB ** shift.bit_count()
+    left, trimmed = by_cell(fetched, "n", cells), by_cell(fetched, "o", cells)
+    if snapshot.schema.unit.column is None:
+        left, trimmed = left * top - found[1, 0], trimmed * (top - trim)
+    return DesignTotals(found, left - trimmed, trimmed, reach)
+
+
+def _clusters(
+    snapshot: Snapshot, rows: ir.Table, value: str | None, trim: int, top: int, reach: int, high: int
+) -> tuple[Any, int]:
+    """Each unit once in each of its cells: weight, mean value, and its part of what is left up to ``top``.
+
+    Weights that exceed the trim together, and what is left, are divided in proportion and rounded down.
+    """
+    finer = max(1, _FINE // reach)
+    weight = exact_sum([rows.w], [high])
+    sums = {"w": clipped(weight, 0, _HEAVIEST)}
+    if value is not None:
+        mean = exact_sum([rows.w, rows.y], [high, reach]).cast("float64") / weight.cast("float64")
+        sums["y"] = (mean * finer + 0.5).floor().clip(0, reach * finer).cast("int64")
+    units = rows.group_by([UNIT, CELL]).aggregate(**sums)
+    units = units.mutate(whole=units.w.sum().over(group_by=UNIT).cast("int64"))
+    units = units.mutate(over=units.whole > trim, kept=units.whole.clip(upper=trim))
+    parts = {"w": _divided(units, units.kept), "left": _divided(units, top - units.kept)}
+    values = {} if value is None else {"y": units.y}
+    units = stored(snapshot.dataset, units.select(UNIT, CELL, over=units.over, **parts, **values))
+    both = ((units.w < 0) | (units.left < 0)).ifelse(top + 1, units.w + units.left)
+    refuse_excess(snapshot, units.group_by(UNIT).aggregate(n=both.sum()), top)
+    return units, reach * finer
+
+
+def _divided(units: ir.Table, whole: Any) -> Any:
+    """The part of a whole that falls to a unit's weight in one cell: all of it in the only one, else never too much."""
+    share = units.w.cast("float64") / units.whole.cast("float64") * whole.cast("float64")
+    return (units.w == units.whole).ifelse(whole, (share - _NUDGE).floor().cast("int64").clip(lower=0))
 
 
 # ---- Left out: what limits and missing values keep out of a question, unit by unit and up to a public number of rows

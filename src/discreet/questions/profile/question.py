@@ -442,6 +442,7 @@ class ProfileQuestion(Question[ProfileRelease]):
     """
 
     rehearsed: ClassVar[bool] = False
+    under_design: ClassVar[bool] = True
     ask: ClassVar[str] = "profile"
     also: ClassVar[tuple[str, ...]] = ("describe", "summary")
     heading: ClassVar[str] = "What the columns hold"

@@ -89,7 +89,7 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
-class Design:
+class FittedModel:
     """A regression between the bounds, and how its coefficients are read in the units of the data.
 
     Attributes
@@ -149,7 +149,7 @@ class LinearEstimate(Result):
 
     estimate: float
     standard_error: float | None
-    _design: Design = field(repr=False)
+    _design: FittedModel = field(repr=False)
     _along: Array = field(repr=False)
     log_odds: LinearEstimate | None = field(default=None, repr=False)
 
@@ -227,9 +227,9 @@ class RegressionRelease(Release):
         return tuple(self.public.get("model", cast(Any, self.statistic).on))
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> FittedModel:
         """The fit and its units."""
-        found: Design = cast(Any, self.statistic).design(self)
+        found: FittedModel = cast(Any, self.statistic).design(self)
         return found
 
     def model(self, *on: str) -> Self:

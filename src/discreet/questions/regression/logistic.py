@@ -23,7 +23,7 @@ from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions.moments import MOST_PARTS, moments_measurement
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, Measurement
-from discreet.questions.regression.fit import CoefficientsQuestion, Design, ExpectedError, RegressionRelease
+from discreet.questions.regression.fit import CoefficientsQuestion, ExpectedError, FittedModel, RegressionRelease
 from discreet.questions.regression.moments import RegressionMoments
 from discreet.questions.tables.table import table_measurement
 
@@ -68,12 +68,14 @@ class LogisticMoments(RegressionMoments):
     def title(self) -> str:
         return "logistic regression"
 
-    def design(self, released: RegressionRelease) -> Design:
+    def design(self, released: RegressionRelease) -> FittedModel:
         one = self.sensitivity(neighbours=released.neighbours)
         rows = max(1, round(released.sensitivity.require_l1() / one.require_l1()))
         return self.designed(released.on, released.mechanism, released.value, released.public.get("n"), rows)
 
-    def designed(self, on: Sequence[str], mechanism: Mechanism, totals: Any, size: int | None, rows: int) -> Design:
+    def designed(
+        self, on: Sequence[str], mechanism: Mechanism, totals: Any, size: int | None, rows: int
+    ) -> FittedModel:
         """The fit on some of the columns, from totals with noise and at most so many rows of a unit."""
         law, terms = mechanism.law(0.0), self.terms(on)
         # Terms do not depend on the outcome, which varies fastest among the labels.
@@ -93,7 +95,7 @@ class LogisticMoments(RegressionMoments):
             )
             for each in (rows, 0)
         )
-        return Design(self.explained, terms, self.labels, sampled, observed)
+        return FittedModel(self.explained, terms, self.labels, sampled, observed)
 
     def expected_totals(self, rows: float) -> Array:
         """Totals in the scenario of a plan: all labels are equally frequent, and numbers spread evenly."""
@@ -199,7 +201,7 @@ class LogisticQuestion(CoefficientsQuestion):
     def _expected(self, found: Measurement) -> Expected:
         return Expected(rows=found.public.get("n", self.rows_planned))
 
-    def _scenario(self, found: Measurement) -> Design:
+    def _scenario(self, found: Measurement) -> FittedModel:
         """The fit that a plan expects."""
         moments = cast(LogisticMoments, found.statistic)
         totals = moments.expected_totals(self._expected(found).rows_per_group())

@@ -35,7 +35,7 @@ from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.questions.moments import BernsteinMoments, unit_columns
 from discreet.questions.question import bounds_of_columns, fractions
-from discreet.questions.regression.fit import CONSTANT, Coefficient, Design, RegressionRelease
+from discreet.questions.regression.fit import CONSTANT, Coefficient, FittedModel, RegressionRelease
 from discreet.questions.regression.formula import Parts
 from discreet.results.release import Statistic
 
@@ -98,14 +98,14 @@ class RegressionColumns(ABC):
     def release_type(cls) -> type[Any]:
         return RegressionRelease
 
-    def design(self, released: RegressionRelease) -> Design:
+    def design(self, released: RegressionRelease) -> FittedModel:
         """The fit on the columns that a release is read for, with sampling and without."""
         of = cast(Moments, self)
         one = of.sensitivity(neighbours=released.neighbours)
         # All rows of a unit may move together, in whatever cells they are.
         rows = max(1, round(released.sensitivity.require_l1() / one.require_l1()))
         sampled, observed = (_released_fit(of, released, each) for each in (rows, 0))
-        return Design(self.explained, self.terms(released.on), self.labels, sampled, observed)
+        return FittedModel(self.explained, self.terms(released.on), self.labels, sampled, observed)
 
     def settle(self, numbers: int) -> None:
         """Check the names, and make plain tuples of them."""

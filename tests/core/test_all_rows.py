@@ -16,7 +16,7 @@ import pytest
 
 from discreet import Feature, Neighbours, PureDP, Session
 from discreet.core.errors import DiscreetError, InvalidParameter, ReleaseFailed, SourceError
-from discreet.core.rows import Selected, keep, take, weighted_totals
+from discreet.core.rows import Selected, all_row_totals, keep, take
 from discreet.core.rows.source import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema, in_parts
 from discreet.inference.moments import PartMoments
@@ -102,8 +102,8 @@ def test_totals_are_those_of_fractions(limits):
     read = snapshot(rows, schema)
     columns = [(None, 0), *itertools.product(NUMBERS, (1, 4))]
     for (column, degree), by in zip(columns, itertools.cycle((("g",), ()))):
-        asked = Selected(by=by, columns=() if column is None else (column,), weighted=True)
-        found = weighted_totals(read, asked, degree)
+        asked = Selected(by=by, columns=() if column is None else (column,), all_rows=True)
+        found = all_row_totals(read, asked, degree)
         assert (found == weighed(rows, schema, column, degree, by, limits)).all(), (column, degree, by)
 
 
@@ -112,14 +112,14 @@ def test_totals_are_those_of_fractions(limits):
 def test_spark_divides_alike():
     rows, limits = rows_of(units=20), Contribution(total=3)
     read = snapshot(rows, schema_of(limits), "spark")
-    found = weighted_totals(read, Selected(by=("g",), columns=("fine",), weighted=True), 4)
+    found = all_row_totals(read, Selected(by=("g",), columns=("fine",), all_rows=True), 4)
     assert (found == weighed(rows, schema_of(limits), "fine", 4, ("g",), limits)).all()
 
 
 def test_groups_are_chosen_before_rows_are_weighed():
     rows, limits = rows_of(), Contribution(groups=1, rows=3)
     read = snapshot(rows, schema_of(limits))
-    found = weighted_totals(read, Selected(by=("g",), columns=("few",), weighted=True), 1)
+    found = all_row_totals(read, Selected(by=("g",), columns=("few",), all_rows=True), 1)
     encoded = [
         (row["who"], labels.index(row["g"]), *map(str, row.values()), row)
         for labels in [["a", "b", "c"]]
@@ -152,7 +152,7 @@ def test_too_many_rows_of_a_unit_count_nothing(monkeypatch):
     rows, limits = rows_of(), Contribution(total=2)
     sizes = Counter(row["who"] for row in rows if row["few"] is not None)
     read = snapshot(rows, schema_of(limits))
-    found = weighted_totals(read, Selected(columns=("few",), weighted=True), 1)
+    found = all_row_totals(read, Selected(columns=("few",), all_rows=True), 1)
     few = [row for row in rows if sizes[row["who"]] < 4]
     assert len(few) < len(rows)
     assert (found == weighed(few, schema_of(limits), "few", 1, (), limits)).all()
@@ -169,7 +169,7 @@ def test_too_many_rows_of_a_unit_count_nothing(monkeypatch):
 def test_an_engine_that_divides_otherwise_is_refused(monkeypatch, wrong):
     monkeypatch.setattr(keep, "quotient", wrong)
     with pytest.raises(SourceError, match=r"more of a unit than its limits allow.*Nothing was spent"):
-        weighted_totals(snapshot(rows_of(), schema_of(Contribution(total=2))), Selected(weighted=True), 0)
+        all_row_totals(snapshot(rows_of(), schema_of(Contribution(total=2))), Selected(all_rows=True), 0)
 
 
 # ---- how far a unit moves the totals --------------------------------------------------------------------------------
@@ -409,5 +409,5 @@ def test_a_plan_file_asks_for_weights_and_its_report_says_so(tmp_path):
     assert "counted: all rows, with weights of at most 2 in all for each who" in " ".join(str(Job(path).plan()).split())
     report = " ".join(Job(path).run().markdown.read_text().split())
     assert "all rows, with weights of at most 2 in all for each who" in report
-    assert "or all rows where they are weighted" in report
+    assert "or all rows where a release says so" in report
     assert "weights all of them where a release says so" in report

@@ -1,0 +1,277 @@
+"""Inference under a sampling design: means, shares and totals of a population from noisy sums of weights.
+
+A parameter is accepted where a total that has mean zero under it lies within its quantiles, noise and sampling
+together, as for unweighted means. The sampling variance is the linearised one, of units drawn with replacement in every
+stratum. Derivation, and what is exact: ``docs/proofs/weights.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from discreet.core import requirements
+from discreet.inference.moments import Booleans, hull, within
+from discreet.results.display import Interval
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignMoments:
+    """Noisy parts of weights u and values y, both within [0, 1], of one group and of all groups together.
+
+    Parameters
+    ----------
+    parts, everybody
+        Noisy parts by stratum, of the group and of all groups; the same where there is one group.
+    groups
+        How many cells of noise ``everybody`` has.
+    moments
+        What parts are weighted by to give Σu, Σu², Σuy, Σu²y, Σu²y² and the number of units, by the names ``u``,
+        ``uu``, ``uy``, ``uuy``, ``uuyy`` and ``n``.
+    noise, kurtosis
+        Variance of the noise in each part, and the excess kurtosis of one noise.
+    total
+        Whether Σu·x is estimated, where x = ``ends[0]`` + (``ends[1]`` − ``ends[0]``)·y, instead of a mean of y.
+    ends
+        The values of x at y = 0 and 1.
+    people, top
+        Units of the population in each stratum, where that is public, and the weight at u = 1.
+    whole
+        Whether all sampled units are there: where a filter took some away, how many there were is not known.
+    """
+
+    parts: Array
+    everybody: Array
+    groups: int
+    moments: Mapping[str, Array]
+    noise: Array
+    kurtosis: float
+    total: bool = False
+    ends: tuple[float, float] = (0.0, 1.0)
+    people: Array | None = None
+    top: float = 1.0
+    whole: bool = True
+
+    def _sum(self, name: str, *, all_groups: bool = False) -> Array:
+        """A moment by stratum."""
+        return np.asarray((self.everybody if all_groups else self.parts) @ self.moments[name])
+
+    def _deviation(self, name: str, groups: int = 1) -> float:
+        """Standard deviation of the noise in a moment of one stratum."""
+        return float(np.sqrt(groups * (self.moments[name] ** 2 @ self.noise)))
+
+    # ---- weights and strata
+
+    @cached_property
+    def units(self) -> Array:
+        """Sampled units by stratum, at least two."""
+        return np.maximum(self._sum("n", all_groups=True), 2.0)
+
+    @cached_property
+    def _scale(self) -> Array:
+        """What a stratum's weights are multiplied by: to add up to its population, where that is public."""
+        return np.ones(len(self.parts)) if self.people is None else self.people / self.top / self._weights
+
+    @cached_property
+    def _weights(self) -> Array:
+        """Everybody's Σu by stratum, at least one deviation of its noise, which must not turn a stratum around."""
+        return np.maximum(self._sum("u", all_groups=True), max(self._deviation("u", self.groups), 1e-9))
+
+    @cached_property
+    def _factor(self) -> Array:
+        """What squared weights of a stratum are multiplied by: n/(n − 1), and the share that was not sampled."""
+        factor = self._scale**2 * self.units / (self.units - 1)
+        if self.people is None:
+            return np.asarray(factor)
+        fewest = np.maximum(self._sum("n", all_groups=True) - self._deviation("n", self.groups), 0.0)
+        return np.asarray(factor * np.clip(1 - fewest / self.people, 0.0, 1.0))
+
+    # ---- estimates
+
+    @cached_property
+    def weight(self) -> float:
+        """Σu over strata, at least one deviation of its noise."""
+        found = float(self._scale @ self._sum("u"))
+        return max(found, float(np.linalg.norm(self._scale)) * self._deviation("u"), 1e-300)
+
+    @cached_property
+    def estimate(self) -> float:
+        """The mean of y, within [0, 1], or the total."""
+        top = float(self._scale @ self._sum("uy"))
+        if self.total:
+            low, high = self.ends
+            return low * float(self._scale @ self._sum("u")) + (high - low) * top
+        return min(max(top / self.weight, 0.0), 1.0)
+
+    def _residual(self, theta: Array) -> tuple[Array, Array]:
+        """The residual a + b·y of a unit at θ, as its two coefficients: y − θ of a mean, x of a total."""
+        if self.total:
+            low, high = self.ends
+            return np.full(np.shape(theta), low), np.full(np.shape(theta), high - low)
+        return -np.asarray(theta, dtype=float), np.ones(np.shape(theta))
+
+    def _centred(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Coefficients of residuals, and by stratum what is taken from everybody's so that weights fit the population.
+
+        The first axis is that of θ, the second that of strata.
+        """
+        a, b = (one[..., None] for one in self._residual(theta))
+        if self.people is None:
+            return a, b, np.zeros_like(a) + np.zeros(len(self.parts))
+        shift = (a * self._sum("u") + b * self._sum("uy")) / self._weights
+        reach = np.maximum(np.abs(a), np.abs(a + b))
+        return a, b, np.clip(shift, -reach, reach)
+
+    def _noise(self, theta: Array) -> tuple[Array, Array]:
+        """Variance and fourth cumulant of the noise in the total at θ."""
+        a, b, shift = (one[..., None] for one in self._centred(theta))
+        own = (a - shift) * self.moments["u"] + b * self.moments["uy"]
+        other = shift * self.moments["u"]
+        scale = self._scale[:, None]
+        variances = [(scale * own) ** 2 * self.noise, (scale * other) ** 2 * self.noise]
+        counted = (1.0, self.groups - 1.0)
+        total = sum(n * one.sum(axis=(-1, -2)) for n, one in zip(counted, variances, strict=True))
+        fourth = sum(n * (one**2).sum(axis=(-1, -2)) for n, one in zip(counted, variances, strict=True))
+        return np.asarray(total), self.kurtosis * np.asarray(fourth)
+
+    def _squares(self, theta: Array, *, cautious: bool) -> Array:
+        """Σ(u·residual)² over strata with their factors; ``cautious`` adds one standard deviation of its noise."""
+        a, b, shift = self._centred(theta)
+        c = a - shift
+        found = c**2 * self._sum("uu") + 2 * c * b * self._sum("uuy") + b**2 * self._sum("uuyy")
+        if self.people is not None:
+            found = found + shift**2 * (self._sum("uu", all_groups=True) - self._sum("uu"))
+        total = np.maximum((self._factor * found).sum(axis=-1), 0.0)
+        if not cautious:
+            return np.asarray(total)
+        c, b = c[..., None], b[..., None]
+        weights = c**2 * self.moments["uu"] + 2 * c * b * self.moments["uuy"] + b**2 * self.moments["uuyy"]
+        return np.asarray(total + np.sqrt(((self._factor[:, None] * weights) ** 2 * self.noise).sum(axis=(-1, -2))))
+
+    @cached_property
+    def _between(self) -> float:
+        """What is known of the sum of squares because every stratum was sampled by itself."""
+        if not self.whole or self.people is not None:
+            return 0.0
+        a, b = self._residual(np.asarray(self.estimate))
+        weights = a * self.moments["u"] + b * self.moments["uy"]
+        sums = (self.parts @ weights) ** 2 - float(weights**2 @ self.noise)
+        units = self.units + self._deviation("n", self.groups)
+        return float((self._factor * np.maximum(sums, 0.0) / units).sum())
+
+    def _cautious_weight(self) -> float:
+        """Σu²/Σu, plus one deviation of its noise: the mean weight of the weights."""
+        found = float((self._factor @ self._sum("uu")) / max(float(self._scale @ self._sum("u")), self.weight))
+        noise = float(np.linalg.norm(self._factor)) * self._deviation("uu") / self.weight
+        return min(max(found, 0.0) + noise, float(np.max(self._factor / np.maximum(self._scale, 1e-300))))
+
+    # ---- acceptance
+
+    @cached_property
+    def _at_estimate(self) -> tuple[float, float]:
+        heavy = self._cautious_weight()
+        return heavy, float(self._squares(np.asarray(self.estimate), cautious=True))
+
+    def sampling(self, theta: Array) -> Array:
+        """Variance of the total at θ by sampling: units at an end are added until the population has the parameter."""
+        heavy, _ = self._at_estimate
+        point = np.asarray(theta, dtype=float)
+        squares = self._squares(point, cautious=True)
+        if self.total:
+            reach = max(abs(end) for end in self.ends)
+            found = squares + np.abs(point - self.estimate) * heavy * reach
+        else:
+            far = np.where(point > self.estimate, 1.0, 0.0)
+            gap = far - self.estimate
+            share = np.clip((point - self.estimate) / np.where(gap == 0, 1.0, gap), 0.0, 1.0)
+            found = (1 - share) * squares + share * heavy * self.weight * (far - point) ** 2
+        return np.asarray(np.maximum(found - self._between, 0.0))
+
+    def accepts(self, theta: Array, level: float, *, sampled: bool) -> Booleans:
+        """True where the interval covers θ: about the population, or, not ``sampled``, about the data."""
+        point = np.asarray(theta, dtype=float)
+        a, b = (one[..., None] for one in self._residual(point))
+        total = ((a * self._sum("u") + b * self._sum("uy")) * self._scale).sum(axis=-1)
+        if self.total:
+            total = total - point
+        variance, fourth = self._noise(point)
+        spread = self.sampling(point) if sampled else np.zeros(np.shape(point))
+        heavy, _ = self._at_estimate
+        skew = spread * heavy * ((1 - 2 * point) if not self.total else sum(self.ends))
+        return within((total, total), variance + spread, (skew, skew), fourth, level)
+
+    def interval(self, level: float = 0.95, *, sampled: bool = True) -> Interval:
+        """Interval for the mean of y, or for the total."""
+        checked = requirements.level(level)
+        centre = np.asarray(self.estimate)
+        ends = (0.0, 1.0)
+        if self.total:
+            z = -float(scipy.special.ndtri((1 - checked) / 2))
+            spread = np.sqrt(self._noise(centre)[0] + (self.sampling(centre) if sampled else 0.0))
+            heavy, _ = self._at_estimate
+            reach = 8 * z * (float(spread) + z * heavy * max(abs(end) for end in self.ends))
+            ends = (self.estimate - reach, self.estimate + reach)
+        found = hull(lambda theta: self.accepts(theta, checked, sampled=sampled), centre, ends, checked)
+        return Interval(float(np.asarray(found.low)), float(np.asarray(found.high)), checked)
+
+    # ---- standard error, weights
+
+    @cached_property
+    def error(self) -> float:
+        """Standard error of the estimate, sampling and noise together."""
+        point = np.asarray(self.estimate)
+        spread = max(float(self._squares(point, cautious=False)) - self._between, 0.0)
+        both = np.sqrt(float(self._noise(point)[0]) + spread)
+        return float(both if self.total else both / self.weight)
+
+    @property
+    def noise_error(self) -> float:
+        """Standard error of the estimate by the noise alone."""
+        found = float(np.sqrt(self._noise(np.asarray(self.estimate))[0]))
+        return found if self.total else found / self.weight
+
+    @property
+    def effective(self) -> float:
+        """Kish's effective number of units, (Σu)²/Σu², between 1 and the number of units."""
+        number = max(float(self._sum("n").sum()), 1.0)
+        squares = max(float(self._sum("uu").sum()), 1e-300)
+        return float(np.clip(max(float(self._sum("u").sum()), 0.0) ** 2 / squares, 1.0, number))
+
+    @property
+    def design_effect(self) -> float:
+        """Kish's design effect: sampled units over effective ones."""
+        return max(float(self._sum("n").sum()), 1.0) / self.effective
+
+
+def measured_moments(degree: int) -> dict[str, Array]:
+    """The weights of parts that give each moment, for values in parts of the degree: see `DesignMoments`.
+
+    Parts: u²·bⱼ(y) of that degree, u(1 − u)·bⱼ(y) of degree one (or none), then 1 − u of units within the trim, and of
+    trimmed ones.
+
+    Examples
+    --------
+    >>> measured_moments(1)["uy"].tolist()
+    [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
+    """
+    first = min(degree, 1)
+    squares = [j / max(degree, 1) for j in range(degree + 1)]
+    plain = [float(j) for j in range(first + 1)]
+    seconds = [float(j == degree) if degree else 0.0 for j in range(degree + 1)]
+    none, rest = [0.0] * (first + 1), [0.0, 0.0]
+    found = {
+        "n": [1.0] * (degree + first + 4),
+        "u": [1.0] * (degree + first + 2) + rest,
+        "uu": [1.0] * (degree + 1) + none + rest,
+        "uy": squares + plain + rest,
+        "uuy": squares + none + rest,
+        "uuyy": seconds + none + rest,
+    }
+    return {name: np.array(weights) for name, weights in found.items()}

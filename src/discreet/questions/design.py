@@ -1,0 +1,451 @@
+"""Design: estimates about the population that rows were sampled from, with weights, strata and clusters.
+
+A unit with a weight and a value is split into parts that are not negative and add up to one, so one release knows the
+estimate, its design-based variance, the number of respondents and that of trimmed weights. Proof:
+``docs/proofs/weights.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.core import requirements
+from discreet.core.errors import InvalidParameter
+from discreet.core.guarantee import is_pure
+from discreet.core.numbers import decimal
+from discreet.core.protection import Neighbours
+from discreet.core.rows import DesignTotals, Snapshot, design_totals
+from discreet.core.schema import Contribution, Design, Schema, in_parts
+from discreet.core.sensitivity import Sensitivity
+from discreet.inference.design import DesignMoments, measured_moments
+from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance
+from discreet.mechanisms.additive import additive_noise
+from discreet.mechanisms.gaussian import Gaussian
+from discreet.questions.moments import part_weights, weighed_sensitivity
+from discreet.questions.question import DEFAULT_ROWS, Forecast, MeasuredQuestion, Measurement, fractions
+from discreet.results.display import Facts, Interval, number
+from discreet.results.frames import Reading
+from discreet.results.release import Release, Statistic
+
+Estimated = Literal["mean", "proportion", "estimated total", "estimated count"]
+_INNER = Fraction(5, 2)
+"""Gaussian noise in parts u(1 − u) is so many times smaller than in those of the ends."""
+_TRIMMED = Fraction(4)
+"""The same of the part that tells trimmed weights, where it is at most a sixteenth of a unit."""
+_SPARE = 20
+"""Weights that are trimmed leave one part in so many of themselves to be told from others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignParts(Statistic):
+    """Totals by stratum of the parts of units with a weight w and a value y, scaled to u = w/top and [0, 1].
+
+    Parts of a unit: u²·bⱼ(y) and u(1 − u)·bⱼ(y), in Bernstein polynomials, and 1 − u, in one place where its weight was
+    trimmed and in another where it was not.
+
+    Guarantee
+    ---------
+    The parts of a unit are not negative and add up to at most 1, in all strata and groups together: add/remove moves
+    them by at most 1 in ℓ₁ and ℓ₂, replace-one by at most 2 and √2. Proof: ``docs/proofs/weights.md``.
+
+    Parameters
+    ----------
+    of
+        What is estimated.
+    bounds
+        Bounds of the value; none where weights alone are added up.
+    weight_high, top
+        The largest weight that counts, and the weight at u = 1, which is larger where trimmed weights are told.
+    strata, population
+        Labels of the strata, and how many of the population are in each, where that is public.
+    whole
+        Whether all sampled rows are there, or a filter took some away.
+    weighed
+        Whether inner parts are multiplied by weights for Gaussian noise.
+
+    Examples
+    --------
+    >>> people = DesignParts(of="mean", bounds=(0, 10), weight_high=200, top=210)
+    >>> people.size, people.sensitivity(neighbours=Neighbours.ADD_REMOVE).l1
+    (7, 1.0)
+    """
+
+    name: ClassVar[str] = "design_parts"
+    of: Estimated
+    bounds: tuple[float, ...] = ()
+    weight_high: float
+    top: float
+    strata: tuple[Any, ...] = ()
+    population: tuple[float, ...] = ()
+    whole: bool = True
+    weighed: bool = False
+
+    def __post_init__(self) -> None:
+        requirements.one_of("of", self.of, get_args(Estimated), 'Write "mean".')
+        for name in ("bounds", "strata", "population"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def release_type(self) -> type[Release]:
+        return DesignRelease
+
+    @property
+    def title(self) -> str:
+        return self.of
+
+    @property
+    def degree(self) -> int:
+        """Degree of the parts of the value: two tell a variance, of yes and no one does."""
+        return 0 if not self.bounds else 1 if self.of == "proportion" else 2
+
+    @property
+    def total(self) -> bool:
+        """True where weighted values are added up instead of averaged."""
+        return self.of in ("estimated total", "estimated count")
+
+    @property
+    def trims(self) -> bool:
+        """True where trimmed weights are told."""
+        return self.top > self.weight_high
+
+    @cached_property
+    def moments(self) -> dict[str, NDArray[np.float64]]:
+        """What the parts of a stratum are weighted by to give each moment, as `measured_moments`."""
+        found = measured_moments(self.degree)
+        return found if self.trims else {name: weights[:-1] for name, weights in found.items()}
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of one stratum."""
+        return len(self.moments["n"])
+
+    @property
+    def size(self) -> int:
+        """Number of totals."""
+        return self.parts * max(1, len(self.strata))
+
+    @property
+    def multiplied(self) -> tuple[Fraction, ...]:
+        """The factor of each part of a stratum before noise is added: all 1 but for Gaussian noise."""
+        if not self.weighed:
+            return (Fraction(1),) * self.parts
+        inner = (_INNER,) * (min(self.degree, 1) + 1)
+        small = _TRIMMED**2 * (decimal(self.top) - decimal(self.weight_high)) <= decimal(self.top)
+        trimmed = (_TRIMMED if small else Fraction(1),) if self.trims else ()
+        return (*part_weights(self.degree), *inner, Fraction(1), *trimmed)
+
+    def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
+        """The distance by which one unit moves the totals."""
+        requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
+        return self.moved(1, neighbours)
+
+    def moved(self, groups: int, neighbours: Neighbours) -> Sensitivity:
+        """The same for the totals of several groups together."""
+        moved = in_parts(Contribution(total=1), groups, self.size, neighbours)
+        return weighed_sensitivity(moved, self.multiplied) if self.weighed else moved
+
+    @property
+    def powers(self) -> tuple[tuple[int, int], ...]:
+        """Powers of weight and value whose sums the totals are made of."""
+        return ((1, 0), (2, 0), (1, 1), (2, 1), (2, 2))[: 2 if self.degree == 0 else 4 if self.degree == 1 else 5]
+
+    def of_totals(self, found: DesignTotals, cell: int, top: int) -> list[Fraction]:
+        """The parts of one cell, from exact sums of grid steps. Private."""
+        own = {(p, q): Fraction(int(found.sums[p, q][cell]), top**p * found.reach**q) for p, q in self.powers}
+        if self.degree == 0:
+            seconds, firsts = [own[2, 0]], [own[1, 0] - own[2, 0]]
+        else:
+            up = own[2, 1]
+            both = own[2, 2] if self.degree == 2 else up
+            seconds = [own[2, 0] - 2 * up + both, 2 * (up - both), both] if self.degree == 2 else [own[2, 0] - up, up]
+            firsts = [own[1, 0] - own[1, 1] - (own[2, 0] - up), own[1, 1] - up]
+        left, trimmed = (Fraction(int(one[cell]), top) for one in (found.left, found.trimmed))
+        parts = [*seconds, *firsts, left, trimmed] if self.trims else [*seconds, *firsts, left]
+        return [factor * part for factor, part in zip(self.multiplied, parts, strict=True)]
+
+    def shared(self, values: Any) -> Mapping[str, Any]:
+        whole = np.asarray(values, dtype=float).reshape(-1, self.size)
+        return {"everybody": whole.sum(axis=0).tolist(), "groups": len(whole)}
+
+
+@dataclass(frozen=True)
+class DesignRelease(Release):
+    """Noisy parts of weights and values, and the estimate about the population that is read from them.
+
+    Intervals are of what was asked for. The standard error counts sampling and noise.
+    """
+
+    @property
+    def _of(self) -> DesignParts:
+        return cast(DesignParts, self.statistic)
+
+    @cached_property
+    def moments(self) -> DesignMoments:
+        """The parts as moments of weights and values, with the distribution of their noise."""
+        of = self._of
+        factors = np.array([float(one) for one in of.multiplied])
+        parts = np.asarray(self.value, dtype=float).reshape(-1, of.parts) / factors
+        everybody = self.public.get("everybody")
+        low, high = of.bounds or (1.0, 1.0)
+        return DesignMoments(
+            parts=parts,
+            everybody=parts if everybody is None else np.asarray(everybody).reshape(-1, of.parts) / factors,
+            groups=self.public.get("groups", 1),
+            moments=of.moments,
+            noise=largest_variance(self.mechanism) / factors**2,
+            kurtosis=excess_kurtosis(self.mechanism.law(0.0)),
+            total=of.total,
+            ends=(low, high),
+            people=np.array(of.population) if of.population else None,
+            top=of.top,
+            whole=of.whole,
+        )
+
+    def _shown(self, value: float) -> float:
+        """A share of the bounds, or a total of shares of the largest weight, in the unit of the answer."""
+        if self._of.total:
+            return value * self._of.top
+        low, high = self._of.bounds
+        return low + (high - low) * value
+
+    def _between(self, found: Interval) -> Interval:
+        low, high = (self._shown(float(end)) for end in found)
+        never_negative = self._of.total and min(self.moments.ends) >= 0
+        return Interval(max(low, 0.0) if never_negative else low, high, found.level)
+
+    @property
+    def estimate(self) -> float:
+        """The estimate about the population."""
+        found = self._shown(self.moments.estimate)
+        return max(found, 0.0) if self._of.total and min(self.moments.ends) >= 0 else found
+
+    @property
+    def mean(self) -> float:
+        """The estimated mean, where one was asked for."""
+        if self._of.total:
+            raise AttributeError(f"{self._of.of} was asked for, not a mean.")
+        return self.estimate
+
+    @property
+    def standard_error(self) -> float:
+        """Of the estimate, by sampling and noise together."""
+        scale = self._of.top if self._of.total else self._of.bounds[1] - self._of.bounds[0]
+        return scale * self.moments.error
+
+    @property
+    def coefficient_of_variation(self) -> float:
+        """The standard error over the estimate."""
+        return self.standard_error / abs(self.estimate) if self.estimate else math.inf
+
+    @property
+    def respondents(self) -> float:
+        """The noisy number of sampled units that took part."""
+        return float(self.moments.parts.sum(axis=0) @ self._of.moments["n"])
+
+    @property
+    def effective_respondents(self) -> float:
+        """Kish's effective sample size, (Σw)²/Σw²."""
+        return self.moments.effective
+
+    @property
+    def design_effect(self) -> float:
+        """Kish's design effect: by how much unequal weights multiply the variance of a mean."""
+        return self.moments.design_effect
+
+    @property
+    def trimmed(self) -> float | None:
+        """The noisy number of weights that were moved down to the largest; None where the bounds allow no larger."""
+        if not self._of.trims:
+            return None
+        return float(self.moments.parts[:, -1].sum()) * self._of.top / (self._of.top - self._of.weight_high)
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Interval for the estimate without noise; privacy noise only."""
+        return self._between(self.moments.interval(level, sampled=False))
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Design-based interval for the population: sampling and noise together."""
+        return self._between(self.moments.interval(level))
+
+    def _counted(self, weights: ArrayLike, scale: float = 1.0) -> Interval:
+        """Interval for a number of units in the data."""
+        factors = np.array([float(one) for one in self._of.multiplied])
+        found = scale * float(self.moments.parts.sum(axis=0) @ np.asarray(weights))
+        used = np.tile(np.asarray(weights) / factors, len(self.moments.parts))
+        reach = scale * combined_error(self.mechanism, used, 0.95)
+        return Interval(float(max(math.floor(found - reach), 0)), float(max(math.ceil(found + reach), 0)), 0.95)
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The estimate with both intervals, then respondents, effective ones and the design effect of weights."""
+        asked = Reading(
+            "", self.estimate, self.noise_interval(), self.population_interval(), measure=self._of.of,
+            standard_error=self.standard_error,
+        )  # fmt: skip
+        respondents = max(round(self.respondents), 0)
+        found = [
+            asked,
+            Reading("", respondents, self._counted(self._of.moments["n"]), measure="respondents"),
+            Reading("", self.effective_respondents, measure="effective respondents"),
+            Reading("", self.design_effect, measure="design effect"),
+        ]
+        if self.trimmed is None:
+            return found
+        last = [0.0] * (self._of.parts - 1) + [1.0]
+        interval = self._counted(last, self._of.top / (self._of.top - self._of.weight_high))
+        return [*found, Reading("", max(round(self.trimmed), 0), interval, measure="trimmed weights")]
+
+    def facts(self) -> Facts:
+        """The facts to show: the estimate, its intervals and error, and what the weights are like."""
+        trimmed = self.trimmed
+        return [
+            (self._of.of, number(self.estimate)),
+            *self.interval_facts(),
+            ("standard error", f"{number(self.standard_error)}, sampling and noise"),
+            ("coefficient of variation", f"{100 * self.coefficient_of_variation:.1f} %"),
+            ("respondents", number(max(round(self.respondents), 0))),
+            ("effective respondents", f"{self.effective_respondents:,.0f}, design effect {self.design_effect:.2f}"),
+            *([] if trimmed is None else [("trimmed weights", number(max(round(trimmed), 0)))]),
+            *self.protection_facts(),
+        ]
+
+
+# ---- Measurement
+
+
+def trim_steps(schema: Schema) -> tuple[int, int]:
+    """In grid steps of the weight, the largest that counts and the one at u = 1.
+
+    Examples
+    --------
+    >>> trim_steps(Schema(columns={}, design=Design(weight="w", weight_high=300)))
+    (3000, 3150)
+    """
+    design = cast(Design, schema.design)
+    weights = schema.bounds(design.weight)
+    trim = int(decimal(design.weight_high) / weights.step)
+    told = schema.unit.column is not None or weights.highest > trim
+    return trim, trim + -(-trim // _SPARE) if told else trim
+
+
+def design_measurement(
+    question: Any,
+    of: Estimated,
+    by: tuple[str, ...],
+    *,
+    value: str | None = None,
+    label: int | None = None,
+    expected_rows: int | None = None,
+    read: str,
+) -> Measurement:
+    """The measurement of an estimate about the population.
+
+    Parameters
+    ----------
+    question, of, by
+        What is asked, what is estimated, and columns of labels to group by.
+    value, label
+        The column that is weighed, if any, and the code of the label whose share is asked for.
+    expected_rows, read
+        What a plan is told to expect, and what people read from the release.
+    """
+    schema: Schema = question.schema
+    design = cast(Design, schema.design)
+    trim, top = trim_steps(schema)
+    weights = schema.bounds(design.weight)
+    for name in (*by, *([] if value is None else [value])):
+        if name in (design.weight, design.strata) and (name == value or design.population):
+            rule = "is what the design is made of"
+            raise InvalidParameter("column" if name == value else "by", name, rule, "Ask about another column.")
+    strata = () if design.strata is None or design.strata in by else (design.strata,)
+    labels = schema.categories(strata[0]).labels if strata else ()
+    if schema.where is not None and design.population:
+        rule = "leaves a part of the population, whose total is not known"
+        raise InvalidParameter("where", schema.where.text, rule, "Ask by groups, or leave design.population out.")
+    if of == "estimated count" and design.population and not by:
+        rule = "says already how many there are"
+        raise InvalidParameter("design.population", dict(design.population), rule, "Count by groups: by=….")
+    if value is None:
+        bounds: tuple[float, ...] = ()
+    elif label is not None:
+        bounds = (0.0, 1.0)
+    else:
+        declared = schema.bounds(value)
+        bounds = (declared.low, declared.high)
+    parts = DesignParts(
+        of=of,
+        bounds=bounds,
+        weight_high=design.weight_high,
+        top=float(top * weights.step),
+        strata=tuple(labels),
+        population=tuple(design.population[one] for one in labels) if design.population else (),
+        whole=schema.where is None,
+    )
+    groups = schema.cells(by) if by else 1
+
+    def measured(used: DesignParts) -> Measurement:
+        sensitivity = used.moved(groups, schema.neighbours)
+
+        def from_rows(rows: Snapshot) -> Any:
+            found = design_totals(rows, (*by, *strata), value, label, used.powers, trim=trim, top=top)
+            cells = range(groups * max(1, len(used.strata)))
+            return fractions([part for cell in cells for part in used.of_totals(found, cell, top)])
+
+        gaussian = used.weighed
+        return Measurement(
+            statistic=question.grouped(used, by),
+            sensitivity=sensitivity,
+            mechanism=Gaussian.calibrate(question.guarantee, sensitivity)
+            if gaussian
+            else additive_noise(question.guarantee, sensitivity),
+            by=(*by, *strata, *([value] if label is not None and value is not None else [])),
+            columns=(design.weight, *([] if value is None or label is not None else [value])),
+            contribution=None if schema.unit_is_row else Contribution(total=1),
+            public={},
+            from_rows=from_rows,
+            read=read,
+            forecast=lambda: _forecast(used, groups, expected_rows),
+        )
+
+    plain = measured(parts)
+    if is_pure(question.guarantee):
+        return plain
+    return min(plain, measured(replace(parts, weighed=True)), key=lambda one: one.standard_error() or 0.0)
+
+
+_TYPICAL = 0.5
+"""A plan takes weights to be alike, at half of the largest: its ratio to the mean is 1.3 to 3 in most surveys."""
+
+
+def _forecast(parts: DesignParts, groups: int, expected: int | None) -> Forecast:
+    """The noise in an estimate from units with alike weights and values that are spread evenly over the bounds."""
+    rows = DEFAULT_ROWS if expected is None else expected / groups
+    factors = np.array([float(one) for one in parts.multiplied])
+    low, high = parts.bounds or (1.0, 1.0)
+    moments = parts.moments
+    if parts.total:
+        moved = parts.top * (low * moments["u"] + (high - low) * moments["uy"]) / factors
+        worst = None
+    else:
+        weight = rows * _TYPICAL * parts.weight_high / parts.top
+        moved, worst = ((high - low) * (moments["uy"] - mean * moments["u"]) / factors / weight for mean in (0.5, 1.0))
+    strata = max(1, len(parts.strata))
+    like = "with weights of half the largest" if not parts.total else "whatever their weights are"
+    return Forecast(
+        weights=tuple(np.tile(moved, strata).tolist()),
+        worst=None if worst is None else tuple(np.tile(worst, strata).tolist()),
+        scenario=f"{rows:,.0f} rows{' per group' if groups > 1 else ''} {like}",
+    )
+
+
+def no_design_for(question: MeasuredQuestion[Any], *names: str) -> None:
+    """Refuse settings that change how rows are measured, which a design does by itself."""
+    for name in names:
+        if getattr(question, name, None) not in (None, False):
+            raise InvalidParameter(name, getattr(question, name), "has no form under a design", f"Leave {name} out.")

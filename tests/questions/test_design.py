@@ -1,0 +1,488 @@
+"""Weights, strata and clusters: sensitivity by brute force, estimates and standard errors by other formulas."""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from discreet import (
+    Bounds,
+    Categories,
+    Contribution,
+    Design,
+    Feature,
+    GaussianDP,
+    Ledger,
+    Neighbours,
+    PrivacyUnit,
+    PureDP,
+    Release,
+    Schema,
+    Session,
+    ZeroConcentratedDP,
+)
+from discreet.core.errors import DiscreetError
+from discreet.inference.design import DesignMoments
+from discreet.mechanisms import Gaussian, Laplace, PoissonSample
+from discreet.plans.declarations import Formula, schema_from_dict
+from discreet.questions import CountQuestion, MeanQuestion, ProportionQuestion, SumQuestion
+from discreet.questions import design as room
+from discreet.questions.design import DesignParts, trim_steps
+from discreet.results.release import statistic_from_dict
+
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
+NAN, INFINITE = float("nan"), float("inf")
+WEIGHTS = [None, NAN, -INFINITE, -3.0, 0.0, 0.4, 0.6, 1.0, 25.0, 40.0, 59.0, 60.0, 61.0, 1e9, INFINITE]
+VALUES = [None, -5.0, 0.0, 2.0, 5.0, 10.0, 99.0]
+MANY = 200
+COLUMNS = {
+    "k": Categories(range(MANY)),
+    "w": Bounds(0, 100, grid=1),
+    "y": Bounds(0, 10, grid=1),
+    "v": Categories(["no", "yes"]),
+    "g": Categories(["a", "b"]),
+    "h": Categories(["s", "t"]),
+}
+
+
+def schema_of(*, neighbours=ADD, unit=None, **design):
+    size = 1 if neighbours is REPLACE else None
+    design = Design(weight="w", **{"weight_high": 60, "cluster": unit} | design)
+    return Schema(columns=COLUMNS, neighbours=neighbours, size=size, unit=PrivacyUnit(unit), design=design)
+
+
+def session_of(rows, schema):
+    """Rows of weight, value, and further labels."""
+    kinds = {"w": pa.float64(), "y": pa.float64(), "id": pa.int64(), "v": pa.string(), "g": pa.string(),
+             "h": pa.string(), "k": pa.int64()}  # fmt: skip
+    plain = {"w": 1.0, "y": 0.0, "id": 1, "v": "no", "g": "a", "h": "s", "k": 0}
+    full = [plain | row for row in rows]
+    table = pa.table({name: pa.array([row[name] for row in full], kind) for name, kind in kinds.items()})
+    budget = PureDP(1000.0)
+    return Session(
+        table, schema, ledger=Ledger(":memory:", budget, neighbours=schema.neighbours, unit=schema.unit.unit)
+    )
+
+
+def exact(rows, question):
+    return list(session_of(rows, question.schema).exact(question).value)
+
+
+def alone(rows, question):
+    """What each unit adds: ``k`` is its number, and by it every unit has totals of its own."""
+    parts = exact(rows, question)
+    size = len(parts) // MANY
+    return [parts[start : start + size] for start in range(0, len(parts), size)]
+
+
+def questions(schema, guarantee, by=()):
+    yield MeanQuestion(schema, "y", by=by, guarantee=guarantee)
+    yield ProportionQuestion(schema, "v", "yes", by=by, guarantee=guarantee)
+    yield SumQuestion(schema, "y", by=by, guarantee=guarantee)
+    yield CountQuestion(schema, by=by, guarantee=guarantee)
+
+
+def moved(parts, others=None):
+    change = [a - b for a, b in zip(parts, others or [0] * len(parts), strict=True)]
+    return sum(map(abs, change)), sum(one * one for one in change)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), GaussianDP(1.0)], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("strata", [None, "h"])
+def test_a_row_moves_the_parts_by_at_most_one(guarantee, strata):
+    """Over every kind of weight and value, both relations: what one row adds, and what replacing it changes."""
+    pairs = list(itertools.product(WEIGHTS, VALUES))
+    rows = [{"w": w, "y": y, "v": "no" if y is None or y < 5 else "yes", "k": k} for k, (w, y) in enumerate(pairs)]
+    for question in questions(schema_of(strata=strata), guarantee, by="k"):
+        used = alone(rows, question)[: len(rows)]
+        assert all(part >= 0 for parts in used for part in parts)
+        reached = [moved(parts) for parts in used]
+        sensitivity = question.measurement.sensitivity
+        if guarantee == PureDP(1.0):
+            assert {total for total, _ in reached} == {0, 1}
+            assert sensitivity.l1 == 1
+        assert max(square for _, square in reached) <= 1 == sensitivity.l2
+        assert max(moved(a, b)[1] for a, b in itertools.combinations({*map(tuple, used)}, 2)) <= 2
+        replaced = question.changed(schema=schema_of(strata=strata, neighbours=REPLACE)).measurement.sensitivity
+        assert replaced.l2 == pytest.approx(math.sqrt(2), rel=1e-12)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), GaussianDP(1.0)], ids=["laplace", "gaussian"])
+def test_the_bounds_are_attained(guarantee):
+    question = MeanQuestion(schema_of(weight_high=100), "y", guarantee=guarantee)
+    low, high = (exact([{"w": 100.0, "y": y}], question) for y in (0.0, 10.0))
+    assert moved(low) == (1, 1)
+    assert moved(low, high) == (2, 2)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), GaussianDP(1.0)], ids=["laplace", "gaussian"])
+def test_a_cluster_moves_the_parts_by_at_most_one(guarantee):
+    """Households of one to three rows in several strata and groups, with weights far beyond the trim or none."""
+    schema = schema_of(unit="id", strata="h")
+    kinds = [{"w": w, "y": y, "v": v, "g": g, "h": h} for w, y, v, g, h in [
+        (30.0, 10.0, "yes", "a", "s"), (30.0, 0.0, "no", "b", "t"), (7.0, 3.0, "no", "a", "t"),
+        (1e9, 10.0, "yes", "b", "s"), (-2.0, 10.0, "yes", "a", "s"), (60.0, 0.0, "no", "a", "s"),
+        (None, 1.0, "no", "b", "s"), (1.0, 10.0, "yes", "b", "s"),
+    ]]  # fmt: skip
+    units = [list(rows) for size in (1, 2, 3) for rows in itertools.combinations_with_replacement(kinds, size)]
+    everybody = [row | {"id": number, "k": number} for number, rows in enumerate(units) for row in rows]
+    for question in questions(schema, guarantee, by=("k", "g")):
+        used = alone(everybody, question)
+        assert all(part >= 0 for parts in used for part in parts)
+        assert max(total for total, _ in map(moved, used)) <= (1 if guarantee == PureDP(1.0) else 4)
+        assert max(square for _, square in map(moved, used)) <= 1
+        largest = max(total for total, _ in map(moved, used))
+        assert guarantee != PureDP(1.0) or largest == 1
+
+
+def in_fractions(factors, shares, y, left, degree, *, trimmed):
+    """Squared length of what a unit adds, with factors: written anew, for any division into cells."""
+    seconds = [(1 - y) ** 2, 2 * y * (1 - y), y * y] if degree == 2 else [1 - y, y] if degree == 1 else [Fraction(1)]
+    firsts = [1 - y, y] if degree else [Fraction(1)]
+    total = Fraction(0)
+    for u, part in zip(shares, left, strict=True):
+        parts = [u * u * one for one in seconds] + [u * (1 - u) * one for one in firsts]
+        parts += [0, part] if trimmed else [part, 0]
+        total += sum((factor * one) ** 2 for factor, one in zip(factors, parts, strict=True))
+    return total
+
+
+@pytest.mark.parametrize("of", ["mean", "proportion", "estimated count"])
+def test_factors_for_gaussian_noise_leave_the_length_at_one(of):
+    """Theorem 3 in fractions; factors a tenth larger break it."""
+    bounds = () if of == "estimated count" else (0.0, 1.0)
+    parts = DesignParts(of=of, bounds=bounds, weight_high=200.0, top=210.0, weighed=True)
+    grid = [Fraction(k, 24) for k in range(25)]
+    trim = Fraction(20, 21)
+
+    def worst(factors):
+        found = Fraction(0)
+        for whole, y in itertools.product([*grid, trim], [Fraction(k, 8) for k in range(9)]):
+            for cells in (1, 2, 3):
+                own, rest = [whole / cells] * cells, [(1 - whole) / cells] * cells
+                for trimmed in {False, whole == trim}:
+                    found = max(found, in_fractions(factors, own, y, rest, parts.degree, trimmed=trimmed))
+        return found
+
+    assert worst(parts.multiplied) <= 1
+    for place in range(parts.degree + 1):
+        assert worst([one * (Fraction(11, 10) if place == at else 1) for at, one in enumerate(parts.multiplied)]) > 1
+    fine = [Fraction(k, 1000) for k in range(1001)]
+    assert all(u**4 + Fraction(25, 4) * u**2 * (1 - u) ** 2 <= u for u in fine)
+    assert any(u**4 + Fraction(27, 10) ** 2 * u**2 * (1 - u) ** 2 > u for u in fine)
+
+
+@pytest.mark.parametrize(("trim", "factor"), [(1, 1), (20, 4), (21, 1), (44, 1), (60, 4), (1000, 4), (1001, 4)])
+def test_trimmed_weights_have_a_larger_factor_only_where_they_may(trim, factor):
+    steps, top = trim_steps(Schema(columns={"w": Bounds(0, 4000, grid=1)}, design=Design(weight="w", weight_high=trim)))
+    parts = DesignParts(of="mean", bounds=(0, 1), weight_high=float(trim), top=float(top), weighed=True)
+    assert steps == trim
+    assert 20 * (top - trim) >= trim
+    assert parts.multiplied[-1] == factor
+    assert factor**2 * Fraction(top - trim, top) <= 1
+
+
+# ---- Mutants: what would break the guarantee is seen by the tests above
+
+
+def mutants():
+    steps = room.trim_steps
+    yield "an inner factor that is too large", "_INNER", Fraction(7, 2)
+    yield "a top below the trim", "trim_steps", lambda schema: (steps(schema)[0], steps(schema)[0] // 2)
+    yield "a sensitivity of one half", "in_parts", lambda *given: replace(real(*given), l1=0.5, l2=0.5, moves=None)
+
+
+real = room.in_parts
+
+
+@pytest.mark.parametrize(("name", "planted"), [one[1:] for one in mutants()], ids=[one[0] for one in mutants()])
+def test_planted_faults_are_found(monkeypatch, name, planted):
+    monkeypatch.setattr(room, name, planted)
+    with pytest.raises((AssertionError, DiscreetError)):
+        everything_about_the_parts()
+
+
+def everything_about_the_parts():
+    test_a_row_moves_the_parts_by_at_most_one(PureDP(1.0), None)
+    test_factors_for_gaussian_noise_leave_the_length_at_one("mean")
+
+
+# ---- Outcomes
+
+
+@pytest.mark.parametrize(
+    ("weight", "counted", "trimmed"),
+    [(None, 0, 0), (NAN, 0, 0), (-3.0, 0, 0), (0.0, 0, 0), (0.4, 0, 0), (0.6, 1, 0), (1.0, 1, 0), (60.0, 60, 0),
+     (60.4, 60, 0), (61.0, 60, 1), (1e300, 60, 1), (INFINITE, 60, 1), (-INFINITE, 0, 0)],
+)  # fmt: skip
+@pytest.mark.parametrize("unit", [None, "id"])
+def test_every_weight_has_an_outcome(weight, counted, trimmed, unit):
+    question = CountQuestion(schema_of(unit=unit), epsilon=1.0)
+    found = noiseless(session_of([{"w": weight}], question.schema), question)
+    assert found.estimate == pytest.approx(counted)
+    assert found.respondents == pytest.approx(float(counted > 0))
+    assert found.trimmed == pytest.approx(trimmed)
+
+
+@pytest.mark.parametrize("text", ["", "NA", "abc", "1e999", "0x10", "-"])
+def test_weights_that_are_texts_have_one_too(text):
+    schema = schema_of()
+    table = pa.table({"w": ["5", text]})
+    session = Session(table, schema, ledger=":memory:", budget=PureDP(9.0))
+    assert noiseless(session, CountQuestion(schema, epsilon=1.0)).estimate == pytest.approx(65 if "999" in text else 5)
+
+
+# ---- Estimates and standard errors without noise: the formulas of survey sampling, written anew
+
+
+def noiseless(session, question):
+    """What the question would release without noise."""
+    found = session.exact(question)
+    mechanism = Gaussian(1e-12)
+    kind = question.measurement.statistic.release_type()
+    return kind(
+        value=np.array([float(one) for one in found.value]), mechanism=mechanism, sensitivity=found.sensitivity,
+        guarantee=None, protection=found.protection, statistic=found.statistic, public=found.public, release_id="",
+        created="", simulated=True,
+    )  # fmt: skip
+
+
+def linearised(w, residual, strata, *, people=None):
+    """Standard error of Σ w·residual for units drawn with replacement within strata."""
+    total = 0.0
+    for h in np.unique(strata):
+        z = (w * residual)[strata == h]
+        n = len(z)
+        share = 1.0 if people is None else 1 - n / people[h]
+        total += share * n / (n - 1) * ((z - z.mean()) ** 2).sum()
+    return math.sqrt(total)
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(35)
+    n = 400
+    return {
+        "w": np.clip(np.round(rng.lognormal(3, 0.5, n)), 1, 60), "y": np.round(rng.beta(1, 3, n) * 10),
+        "v": rng.choice(["no", "yes"], n, p=[0.7, 0.3]), "g": rng.choice(["a", "b"], n),
+        "h": rng.choice(["s", "t"], n, p=[0.2, 0.8]), "id": rng.integers(0, 150, n),
+    }  # fmt: skip
+
+
+def rows_of(sample):
+    return [dict(zip(sample, (one.item() for one in row), strict=True)) for row in zip(*sample.values(), strict=True)]
+
+
+@pytest.mark.parametrize("strata", [None, "h"])
+def test_estimates_and_errors_are_those_of_survey_formulas(sample, strata):
+    session = session_of(rows_of(sample), schema_of(strata=strata))
+    w, y = sample["w"], sample["y"]
+    h = sample["h"] if strata else np.zeros(len(w))
+    mean = noiseless(session, MeanQuestion(session.schema, "y", epsilon=1.0))
+    hajek = (w * y).sum() / w.sum()
+    assert mean.estimate == pytest.approx(hajek, rel=1e-9)
+    assert mean.standard_error == pytest.approx(linearised(w, y - hajek, h) / w.sum(), rel=1e-9)
+    assert mean.effective_respondents == pytest.approx(w.sum() ** 2 / (w * w).sum(), rel=1e-9)
+    yes = (sample["v"] == "yes").astype(float)
+    share = noiseless(session, ProportionQuestion(session.schema, "v", "yes", epsilon=1.0))
+    p = (w * yes).sum() / w.sum()
+    assert share.estimate == pytest.approx(p, rel=1e-9)
+    assert share.standard_error == pytest.approx(linearised(w, yes - p, h) / w.sum(), rel=1e-9)
+    total = noiseless(session, SumQuestion(session.schema, "y", epsilon=1.0))
+    assert total.estimate == pytest.approx((w * y).sum(), rel=1e-9)
+    assert total.standard_error == pytest.approx(linearised(w, y, h), rel=1e-9)
+    count = noiseless(session, CountQuestion(session.schema, epsilon=1.0))
+    assert count.estimate == pytest.approx(w.sum(), rel=1e-9)
+    assert count.standard_error == pytest.approx(linearised(w, np.ones(len(w)), h), rel=1e-9)
+
+
+@pytest.mark.parametrize("strata", [None, "h"])
+def test_domains_are_those_of_survey_formulas(sample, strata):
+    session = session_of(rows_of(sample), schema_of(strata=strata))
+    w, y = sample["w"], sample["y"]
+    h = sample["h"] if strata else np.zeros(len(w))
+    for question in questions(session.schema, PureDP(1.0), by="g"):
+        for label in ("a", "b"):
+            inside = (sample["g"] == label).astype(float)
+            x = {"proportion": sample["v"] == "yes", "count": np.ones(len(w))}.get(question.ask, y).astype(float)
+            found = noiseless(session, question)[label]
+            if question.ask in ("mean", "proportion"):
+                estimate = (w * x * inside).sum() / (w * inside).sum()
+                error = linearised(w, inside * (x - estimate), h) / (w * inside).sum()
+            else:
+                estimate, error = (w * x * inside).sum(), linearised(w, inside * x, h)
+            assert found.estimate == pytest.approx(estimate, rel=1e-9)
+            assert found.standard_error == pytest.approx(error, rel=1e-9)
+
+
+@pytest.mark.parametrize("by", [(), "g"])
+def test_public_strata_are_weighted_to_their_population(sample, by):
+    people = {"s": 4000.0, "t": 9000.0}
+    session = session_of(rows_of(sample), schema_of(strata="h", population=people))
+    w, y, h = sample["w"], sample["y"], sample["h"]
+    scaled = w * np.array([people[one] / w[h == one].sum() for one in h])
+    for label in ("a", "b") if by else (None,):
+        inside = np.ones(len(w)) if label is None else (sample["g"] == label).astype(float)
+        mean = (scaled * inside * y).sum() / (scaled * inside).sum()
+
+        def error(residual):
+            """Residuals from their weighted mean in the stratum: of a post-stratified estimate."""
+            means = {one: np.average(residual[h == one], weights=w[h == one]) for one in people}
+            return linearised(scaled, residual - np.array([means[one] for one in h]), h, people=people)
+
+        cases = {
+            MeanQuestion: (mean, error(inside * (y - mean)) / (scaled * inside).sum()),
+            SumQuestion: ((scaled * inside * y).sum(), error(inside * y)),
+        }
+        for kind, (estimate, deviation) in cases.items():
+            found = noiseless(session, kind(session.schema, "y", by=by, epsilon=1.0))
+            found = found if label is None else found[label]
+            assert found.estimate == pytest.approx(estimate, rel=1e-9)
+            assert found.standard_error == pytest.approx(deviation, rel=1e-9)
+
+
+def test_clusters_are_ultimate_clusters(sample):
+    design = Design(weight="w", weight_high=1000, cluster="id")
+    schema = Schema(columns={**COLUMNS, "w": Bounds(0, 1000, grid=1)}, unit=PrivacyUnit("id"), design=design)
+    session = session_of(rows_of(sample), schema)
+    w, y, ids = sample["w"], sample["y"], sample["id"]
+    mean = noiseless(session, MeanQuestion(schema, "y", epsilon=1.0))
+    hajek = (w * y).sum() / w.sum()
+    z = np.array([(w * (y - hajek))[ids == one].sum() for one in np.unique(ids)])
+    error = math.sqrt(len(z) / (len(z) - 1) * (z**2).sum()) / w.sum()
+    assert mean.estimate == pytest.approx(hajek, abs=1e-5)  # means of a household are rounded to 2⁻²⁰ of the bounds
+    assert mean.standard_error == pytest.approx(error, rel=1e-4)
+    assert mean.respondents == pytest.approx(len(z))
+
+
+def test_a_stratified_mean_worked_by_hand():
+    """The variance of a stratified mean with finite populations, to the last digit."""
+    values = {"s": [1.0, 3.0, 5.0, 7.0], "t": [2.0, 2.0, 8.0]}
+    people = {"s": 40.0, "t": 60.0}
+    rows = [{"w": people[h] / len(own), "y": y, "h": h} for h, own in values.items() for y in own]
+    schema = schema_of(strata="h", population=people)
+    found = noiseless(session_of(rows, schema), MeanQuestion(schema, "y", epsilon=1.0))
+    # ȳ = .4·4 + .6·4 = 4; s² = 20/3 and 12; v = .16·(1 − 4/40)·(20/3)/4 + .36·(1 − 3/60)·12/3
+    assert found.estimate == pytest.approx(4.0, rel=1e-9)
+    assert found.standard_error**2 == pytest.approx(0.16 * 0.9 * (20 / 3) / 4 + 0.36 * 0.95 * 4, rel=1e-9)
+
+
+# ---- Answers
+
+
+def test_an_answer_is_kept_and_told(sample):
+    session = session_of(rows_of(sample), schema_of(weight_high=50))
+    for question in questions(session.schema, ZeroConcentratedDP(0.5), by="g"):
+        again = Release.from_json(session_of(rows_of(sample), session.schema).ask(
+            question.changed(guarantee=PureDP(2.0))).to_json())  # fmt: skip
+        assert {one.measure for one in again.readings()} >= {"respondents", "design effect", "trimmed weights"}
+        assert statistic_from_dict(again.statistic.to_dict()) == again.statistic
+        assert "the weight of each row depends on no other row" in str(again.protection)
+        assert type(question.measurement.mechanism) is Gaussian
+    assert type(MeanQuestion(session.schema, "y", epsilon=1.0).measurement.mechanism) is Laplace
+
+
+def test_intervals_hold_the_estimate_and_noise_is_part_of_them(sample):
+    session = session_of(rows_of(sample), schema_of(strata="h"))
+    for question in questions(session.schema, PureDP(5.0)):
+        found = session.ask(question)
+        noise, population = found.noise_interval(), found.population_interval()
+        assert population.low <= noise.low <= found.estimate <= noise.high <= population.high
+        assert found.standard_error > 0
+
+
+def test_coverage_where_units_are_drawn_with_unequal_probabilities():
+    """Few respondents, skewed values that grow with the probability: 600 samples, noise of ε = 1."""
+    rng = np.random.default_rng(7)
+    size = rng.lognormal(0, 0.5, 40_000)
+    values = np.clip(rng.gamma(1.5, 1, size.size) * size / 8, 0, 1)
+    chance = 400 * size / size.sum()
+    parts = DesignParts(of="mean", bounds=(0, 1), weight_high=250.0, top=262.5)
+    held = []
+    for _ in range(600):
+        drawn = rng.random(size.size) < chance
+        w, y = 1 / chance[drawn], values[drawn]
+        u = np.minimum(w, 250) / 262.5
+        seconds = [(u**2 * b).sum() for b in ((1 - y) ** 2, 2 * y * (1 - y), y**2)]
+        firsts = [(u * (1 - u) * a).sum() for a in (1 - y, y)]
+        z = np.array([[*seconds, *firsts, (1 - u)[w <= 250].sum(), (1 - u)[w > 250].sum()]])
+        noisy = z + rng.laplace(size=z.shape)
+        found = DesignMoments(
+            parts=noisy, everybody=noisy, groups=1, moments=parts.moments, noise=np.full(7, 2.0), kurtosis=3.0
+        ).interval()
+        held.append(found.low <= values.mean() <= found.high)
+    assert np.mean(held) > 0.935
+
+
+# ---- Refusals: before anything is spent, in words that say what to do
+
+
+def refused(words, make):
+    with pytest.raises(DiscreetError) as failure:
+        make()
+    assert words in str(failure.value)
+
+
+def test_designs_that_do_not_fit_are_refused():
+    refused("design.weight_high", lambda: schema_of(weight_high=101))
+    refused("multiple of 1", lambda: schema_of(weight_high=2.5))
+    refused("no declared column of labels", lambda: schema_of(strata="y"))
+    refused("every stratum", lambda: schema_of(strata="h", population={"s": 1.0}))
+    refused("needs strata", lambda: schema_of(population={"s": 1.0}))
+    refused("id column of the privacy unit", lambda: schema_of(cluster="household"))
+    refused("no column of numbers", lambda: Schema(columns=COLUMNS, design=Design(weight="v", weight_high=2)))
+    refused(
+        "have no design",
+        lambda: Schema(
+            columns=COLUMNS, unit=PrivacyUnit("id"), design=Design(weight="w", weight_high=60, cluster="id"),
+            features={"total": Feature(of="y", take="sum", low=0, high=20)},
+        ),
+    )  # fmt: skip
+    told = {"weight": "w", "weight_high": 60}
+    refused("linearised", lambda: schema_from_dict({"design": told | {"replicates": ["w1", "w2"]}}))
+    refused("is missing", lambda: schema_from_dict({"design": {"weight": "w"}}))
+
+
+def test_questions_without_a_design_based_form_are_refused():
+    schema = schema_of(strata="h")
+    session = session_of([{}], schema)
+    refused("has no form under a design", lambda: session.mean("y", all_rows=True, epsilon=1.0))
+    refused("has no form under a design", lambda: session.count(contribution=Contribution(rows=1), epsilon=1.0))
+    refused("not proved under a design", lambda: session.omitting(PoissonSample(0.5)).count(epsilon=1.0))
+    refused("what the design is made of", lambda: session.mean("w", epsilon=1.0))
+    public = session_of([{}], schema_of(strata="h", population={"s": 10.0, "t": 20.0}))
+    refused("says already how many", lambda: public.count(epsilon=1.0))
+    refused("whose total is not known", lambda: public.where("y > 2").mean("y", epsilon=1.0))
+    for question in [
+        lambda: session.quantile("y", 0.5, epsilon=1.0), lambda: session.table("g", epsilon=1.0),
+        lambda: session.regression("y", ["v"], epsilon=1.0), lambda: session.compare_means("y", by="g", epsilon=1.0),
+    ]:  # fmt: skip
+        refused("no design-based form", question)
+    assert session.ledger.spent() == PureDP(0.0) == public.ledger.spent()
+
+
+def test_a_design_is_read_back_from_plain_data():
+    schema = schema_of(strata="h", population={"s": 10.0, "t": 20.0})
+    assert schema_from_dict(schema.to_dict()) == schema
+    whole = replace(schema, columns={**COLUMNS, "h": Categories([1, 2])}, design=replace(
+        schema.design, population={1: 10.0, 2: 20.0}))  # fmt: skip
+    text = {**whole.to_dict(), "design": {**whole.to_dict()["design"], "population": {"1": 10.0, "2": 20.0}}}
+    assert schema_from_dict(text) == whole
+    free = Schema(columns={}, design=Design(weight="pw", weight_high=30))
+    assert free.bounds("pw") == Bounds(0, 60, grid=0.01)
+    assert schema_from_dict(free.to_dict()) == free
+
+
+def test_a_filter_leaves_the_number_of_sampled_rows_open(sample):
+    session = session_of(rows_of(sample), schema_of()).where("y >= 2")
+    w, y = sample["w"], sample["y"]
+    found = noiseless(session, SumQuestion(session.schema, "y", epsilon=1.0))
+    inside = y >= 2
+    assert found.estimate == pytest.approx((w * y)[inside].sum(), rel=1e-9)
+    n = inside.sum()
+    assert found.standard_error == pytest.approx(math.sqrt(n / (n - 1) * ((w * y)[inside] ** 2).sum()), rel=1e-9)
+    assert isinstance(session.schema.where, Formula)
