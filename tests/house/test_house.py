@@ -217,7 +217,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 210,
-    "code lines": 55_215,
+    "code lines": 55_247,
     "classes": 525,
     "class names with several meanings": 0,
     "entries at the top": 16,
@@ -226,7 +226,7 @@ MOST = {
     "kinds of release": 17,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 110,
-    "code lines for each comment": 26,
+    "code lines for each comment": 27,
     "mean: files": 28,
     "mean: lines": 1_075,
     "mean: calls from room to room": 60,

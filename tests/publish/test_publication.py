@@ -36,15 +36,13 @@ path = "people.parquet"
 epsilon = 4.0
 [schema.unit]
 column = "id"
+label = "person"
 total = 2
 [schema.columns]
 region = { categories = ["north", "south", "Isles"] }
 band = { categories = ["young", "old"] }
 sex = { categories = ["f", "m"] }
-income = { low = 0, high = 1000, grid = 1 }
-[variables]
-income = "weekly income in €"
-id = "person"
+income = { low = 0, high = 1000, grid = 1, label = "weekly income", measured_in = "€" }
 [[release]]
 name = "tables"
 title = "Region, band and sex"
@@ -194,11 +192,24 @@ def test_words_for_columns_reach_readers_and_spend_nothing_again(facts, tmp_path
     meaning = "The mean of weekly income in €. Columns: weekly income in €, region."
     assert told["releases"][2]["meaning"] == meaning
     plan = result.results.parent.parent / "plan.toml"
-    plan.write_text(PLAN.replace("weekly income in €", "income"), encoding="utf-8")
+    plan.write_text(PLAN.replace('"weekly income"', '"Income"'), encoding="utf-8")
     assert Job(plan).run(output=tmp_path).drawn == 0
-    plan.write_text(PLAN.replace('income = "weekly', 'incme = "weekly'), encoding="utf-8")
-    with pytest.raises(PlanFileError, match="Did you mean 'income'"):
-        Job(plan)
+    assert "## Mean income in €" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    wrong = {"lable": "lable = 'weekly income': is not a setting", "label = 3 #": "label = 3 must be text"}
+    for key, words in wrong.items():
+        text = PLAN.replace('label = "weekly', f'{key} = "weekly').replace("3 # =", "3 } #")
+        plan.write_text(text, encoding="utf-8")
+        with pytest.raises(PlanFileError, match=words):
+            Job(plan)
+
+
+def test_a_noun_says_what_a_row_is(tmp_path):
+    (tmp_path / "a.csv").write_text("age\n30\n")
+    text = '[source]\npath = "a.csv"\n[budget]\nepsilon = 1.0\n[schema]\nnoun = "person"\n[[release]]\nask = "count"\n'
+    (tmp_path / "a.toml").write_text(text)
+    report = Job(tmp_path / "a.toml").run().markdown.read_text(encoding="utf-8")
+    assert "Number of people" in report
+    assert "one person" in report
 
 
 def test_the_methods_note_says_what_a_reader_must_know(facts):
@@ -252,7 +263,7 @@ def test_a_limit_where_it_has_no_meaning_is_refused_with_words(facts):
     plan = result.results.parent.parent / "limits.toml"
     asked = '[[release]]\nask = "compare_means"\ncolumn = "income"\nby = "sex"\ntotal = 1\n'
     plan.write_text(f"{PLAN.partition('[[release]]')[0]}{asked}", encoding="utf-8")
-    with pytest.raises(PlanFileError, match=r"limits.toml:21: total = 1: compare_means has its own rule"):
+    with pytest.raises(PlanFileError, match=r"limits.toml:19: total = 1: compare_means has its own rule"):
         Job(plan)
 
 
@@ -285,16 +296,15 @@ path = "rows.csv"
 [budget]
 epsilon = 20.0
 [schema.columns.PUMA]
+label = "area"
 categories = ["n", "s"]
 [schema.columns.SEX]
+label = "sex"
 categories = ["f", "m"]
 [schema.columns.PINCP]
+label = "yearly income"
 low = 0
 high = 100
-[variables]
-PUMA = "area"
-SEX = "sex"
-PINCP = "yearly income"
 [[release]]
 ask = "table"
 columns = ["PUMA", "SEX"]

@@ -475,16 +475,17 @@ class _Reader:
         return self.error(name if name in self.lines else own, str(failure))
 
     def plan(self, period: str | None) -> PlanFile:
-        tables = ("source", "ledger", "budget", "schema", "variables", "scenario", "release", "output")
+        tables = ("source", "ledger", "budget", "schema", "scenario", "release", "output")
         self._known("", self.data, ("title", "period", "times", "first_look", *tables))
         for name in ("source", "budget", "schema", "release"):
             if name not in self.data:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
         budget = self._guarantee("budget", self._table("budget"))
-        sources, schema = self._sources(), self._schema()
+        sources, words = self._sources(), self._words()
+        schema = self._schema()
         terms = self._terms()
         output = self._texts("output", ("directory",))
-        self.variables = self._texts("variables", (*schema.columns, *filter(None, [schema.unit.column])))
+        self.variables = words
         here, source = self.path.parent, self._source()
         self.period = self._period(period)
         return PlanFile(
@@ -543,19 +544,48 @@ class _Reader:
 
     def _sources(self) -> dict[str, str]:
         """Take the sentences on where facts come from out of the schema: they describe it and are no part of it."""
-        schema = self._table("schema")
-        columns = schema.get("columns")
-        tables = dict(columns) if isinstance(columns, dict) else {}
-        features = schema.get("features")
-        made = {f"features.{name}": one for name, one in features.items()} if isinstance(features, dict) else {}
         found = {}
-        for name, table in {**tables, **made, "unit": schema.get("unit"), "": schema}.items():
-            if isinstance(table, dict) and "source" in table:
-                where = f"schema.columns.{name}" if name in tables else f"schema.{name}".rstrip(".")
-                found[name or "schema"] = said = table.pop("source")
-                if not isinstance(said, str) or not said.strip():
-                    raise self.error(f"{where}.source", f"source = {said!r} must say where the fact comes from.")
+        for where, _, table in self._facts():
+            if "source" in table:
+                said = self._taken(table, where, "source", "must say where the fact comes from")
+                found[where.removeprefix("schema.").removeprefix("columns.")] = said
         return found
+
+    def _words(self) -> dict[str, str]:
+        """What readers are told instead of the name of a column, of the unit and of a row, and in which unit."""
+        found = {}
+        for where, name, table in self._facts():
+            key = "noun" if where == "schema" else "label"
+            label = self._taken(table, where, key, 'must be text, such as "person"') if key in table else ""
+            unit = self._taken(table, where, "measured_in", "must be text") if "measured_in" in table else ""
+            if label or unit:
+                if where == "schema" and "row" in found:
+                    raise self.error("schema.noun", "noun names rows, as a column is called row. Leave noun out.")
+                found[name] = (label or name) + (f" in {unit}" if unit else "")
+        return found
+
+    def _facts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """What describes a column, the unit or a row: its place in the file, the name it is known by, its table."""
+        schema = self._table("schema")
+        related = schema.get("related")
+        parts = {"schema.columns": schema.get("columns"), "schema.features": schema.get("features")}
+        for table, one in related.items() if isinstance(related, dict) else ():
+            parts[f"schema.related.{table}.columns"] = one.get("columns") if isinstance(one, dict) else None
+        for part, named in parts.items():
+            for name, one in named.items() if isinstance(named, dict) else ():
+                if isinstance(one, dict):
+                    yield f"{part}.{name}", name, one
+        unit = schema.get("unit")
+        if isinstance(unit, dict):
+            yield "schema.unit", str(unit.get("column")), unit
+        yield "schema", "row", schema
+
+    def _taken(self, table: dict[str, Any], where: str, key: str, rule: str) -> str:
+        """A text that describes the schema and is no part of it, taken out."""
+        said = table.pop(key)
+        if not isinstance(said, str) or not said.strip() or "\0" in said:
+            raise self.error(f"{where}.{key}", f"{key} = {said!r} {rule}.")
+        return said
 
     def _table(self, name: str) -> dict[str, Any]:
         table = self.data[name]

@@ -26,7 +26,7 @@ from discreet.publish.report import RELEASED
 from discreet.questions.common_labels import GroupsQuestion, ReleasedGroups
 from discreet.questions.profile.columns import ColumnProfile, ProfiledNumber
 from discreet.questions.profile.question import ProfileQuestion, ProfileRelease
-from discreet.results.display import Facts, Interval, Result, held, printable
+from discreet.results.display import Facts, Interval, Result, held, plural, printable
 from discreet.results.frames import Row, Tidy, aligned
 from discreet.results.ledger import Ledger
 from discreet.results.plan import Plan
@@ -141,7 +141,7 @@ class Codebook(Tidy):
             "discreet": "codebook",
             "format": 1,
             "source": self.source,
-            "units_words": f"{unit}s: {profile.facts()[0][1]}.".capitalize(),
+            "units_words": f"{plural(unit)}: {profile.facts()[0][1]}.".capitalize(),
             "sizes_words": None if sizes is None else f"Rows per {unit}: {sizes.words(unit)}.",
             "protection_words": told,
             "columns": [self._column(name) for name in profile.names],

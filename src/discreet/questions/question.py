@@ -33,7 +33,7 @@ from discreet.mechanisms.omission.behind import BehindOmission
 from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
 from discreet.questions.grouped import Grouped
-from discreet.results.display import number
+from discreet.results.display import number, plural, within
 from discreet.results.frames import Row
 from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, EXPECTED_ROWS, Alternatives, Plan, affordable
@@ -366,8 +366,9 @@ class Question(ABC, Generic[A]):
 
     def heading_words(self, words: Mapping[str, str]) -> str:
         """The heading of the answer: mean income by education; ``words`` rename columns."""
+        inside = {name: within(label) for name, label in words.items()}
         by, columns = (
-            " and ".join(words.get(one, one) for one in ([given] if isinstance(given, str) else given))
+            " and ".join(inside.get(one, one) for one in ([given] if isinstance(given, str) else given))
             for given in (getattr(self, name, None) or () for name in ("by", "columns"))
         )
         told = {"subject": self.subject_words(words), "noun": self.noun_words(words), "by": by, "columns": columns}
@@ -384,16 +385,16 @@ class Question(ABC, Generic[A]):
         label = getattr(self, "label", None)
         if column is None:
             return None
-        named = words.get(column, column)
+        named = within(words[column]) if column in words else column
         return named if label is None else f"{named} = {label}"
 
     def noun_words(self, words: Mapping[str, str]) -> str:
-        """The noun for what a count counts: rows, or units where each of them counts once."""
+        """The nouns for what a count counts: rows, or units where each of them counts once."""
         unit = self.schema.unit
         limits = getattr(self, "contribution", None) or unit.contribution
         limited = unit.column is not None and limits is not None and limits.total == 1
         once = limited or self.schema.made_from is not None
-        return f"{words.get(unit.name, unit.name)}s" if once else "rows"
+        return plural(words.get(unit.name, unit.name) if once else words.get("row", "row"))
 
     def counted_words(self) -> str | None:
         """The rows that count of one unit, in words, where units are not rows."""

@@ -64,6 +64,33 @@ def number(value: Any) -> str:
     return f"[{shown}{', …' if array.size > _SHOWN_ELEMENTS else ''}] ({shape})"
 
 
+def plural(noun: str) -> str:
+    """Several of them.
+
+    Examples
+    --------
+    >>> plural("row"), plural("person"), plural("company"), plural("class")
+    ('rows', 'people', 'companies', 'classes')
+    """
+    irregular = {"person": "people", "child": "children", "man": "men", "woman": "women"}
+    if noun in irregular:
+        return irregular[noun]
+    if re.search("[^aeiou]y$", noun):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if re.search("(s|x|z|ch|sh)$", noun) else f"{noun}s"
+
+
+def within(label: str) -> str:
+    """A label in the middle of a sentence: a word there begins with a small letter, an acronym does not.
+
+    Examples
+    --------
+    >>> within("Yearly income"), within("BMI"), within("X")
+    ('yearly income', 'BMI', 'X')
+    """
+    return label[:1].lower() + label[1:] if label[1:2].islower() else label
+
+
 def expected(value: float) -> str:
     """An error or an effect that a plan expects: four digits, and whole numbers in full.
 

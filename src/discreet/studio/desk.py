@@ -309,7 +309,7 @@ def _without(data: dict[str, Any], place: Place) -> bool:
     if len(place) > 2 and place[:2] == ("schema", "columns"):
         del data["schema"]["columns"][place[2]]
         return True
-    if len(place) > 1 and place[0] in ("variables", "output", "scenario"):
+    if len(place) > 1 and place[0] in ("output", "scenario"):
         del data[place[0]]
         return True
     return False
