@@ -181,6 +181,7 @@ REACHED = {
     "Laplace": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0}),
     "Gaussian": ("table", FREE, {"columns": "v", "mu": 0.5}),
     "BoundedLaplace": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "bounded"}),
+    "BoundedGaussian": ("mean", PUBLIC_SIZE, {"column": "x", "rho": 0.1, "output": "bounded"}),
     "BoundaryInflatedLaplace": ("variance", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "output": "inflated"}),
     "JamesSteinGaussian": ("table", FREE, {"columns": "v", "mu": 0.5, "shrink": True}),
     "RankDeficientGaussian": ("table", PUBLIC_SIZE, {"columns": "v", "mu": 0.5, "shrink": True}),

@@ -507,6 +507,8 @@ def _scalars() -> Iterator[Case]:
     yield _scalar("bounded Laplace on a half-line", half_line, UNIT, (0.0, 1.0))
     inflated = m.BoundaryInflatedLaplace.calibrate(PureDP(1.0), tenth, bounds=(0, 1))
     yield _scalar("boundary-inflated Laplace, ε 1", inflated, tenth, (0.0, 0.1))
+    kept = m.BoundedGaussian.calibrate(GaussianDP(1.0), UNIT, bounds=(-9, 10))
+    yield _scalar("bounded Gaussian, μ 1", kept, UNIT, (0.0, 1.0))
     every: tuple[tuple[str, Mechanism], ...]
     every = (
         ("Laplace", m.Laplace(1.0)),
@@ -720,6 +722,8 @@ def _makers(
     low, high = [0.0, -9.0, 0.0][:size], [0.5, 9.0, 4.0][:size]  # one is narrower than what it may move by
     every: list[Any] = [((0.0, 2.0), 0.0, 2.0), (tuple(zip(low, high, strict=True)), low, high)]
     for bounds, least, most in every:
+        kept = partial(m.BoundedGaussian.calibrate, normal, stated, bounds=bounds)
+        yield "BoundedGaussian", normal, kept, (least, most)
         for kind in (m.BoundedLaplace, m.BoundaryInflatedLaplace):
             yield kind.__name__, pure, partial(kind.calibrate, pure, stated, bounds=bounds), (least, most)
 

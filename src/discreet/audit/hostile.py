@@ -64,6 +64,7 @@ def _mechanisms() -> dict[str, Call]:
         (m.BoxNoise(1.0, 3), [0.0, 1.0, 2.0]), (m.DiscreteGaussian(1.0), 0),
         (m.Staircase(scale=1.0, period=3.0, plateau=0.4, grid=1.0), 0.0),
         (m.WholeShare(m.Geometric(1.0), 10), 0.5), (m.GeneralizedGaussian(1.0), 0.0),
+        (m.BoundedGaussian(scale=1.0, bounds=(0, 1)), 0.5),
         (m.BoundedLaplace(scale=1.0, bounds=(0, 1)), 0.5), (m.BoundaryInflatedLaplace(scale=1.0, bounds=(0, 1)), 0.5),
         (m.ExponentialMechanism(1.0), [0, 1]), (m.PermuteAndFlip(1.0), [0, 1]), (m.ReportNoisyMax(1.0), [0, 1]),
         (m.OptimalSelection(epsilon=1.0, delta=0.01), [1, 5]), (m.GaussianThreshold(scale=2.0, threshold=9.0), [1, 5]),
@@ -93,7 +94,7 @@ def _mechanisms() -> dict[str, Call]:
         (m.Laplace, normal, unit, {}), (m.Geometric, normal, unit, {}), (m.Staircase, one, unit, {}),
         (m.Gaussian, normal, unit, {}),
         (m.DiscreteGaussian, concentrated, unit, {}), (m.BoxNoise, one, each, {}),
-        (m.BoundedLaplace, one, unit, {"bounds": (0, 2)}),
+        (m.BoundedLaplace, one, unit, {"bounds": (0, 2)}), (m.BoundedGaussian, normal, unit, {"bounds": (0, 2)}),
     )  # fmt: skip
     for kind, guarantee, sensitivity, more in calibrated:
         given = {"guarantee": guarantee, "sensitivity": sensitivity, **more}

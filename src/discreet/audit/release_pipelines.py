@@ -246,6 +246,8 @@ def _bounded() -> Iterator[Pipeline]:
     for kind in (m.BoundedLaplace, m.BoundaryInflatedLaplace):
         protect = _sharpest(kind, bounds=(0, 1))
         yield _pipeline(mean, [0.0, 1.0, 0.5], _same, protect, REPLACE, ONE, mechanism=kind.__name__)
+    protect = _sharpest(m.BoundedGaussian, NORMAL, bounds=(0, 1))
+    yield _pipeline(mean, [0.0, 1.0, 0.5], _same, protect, REPLACE, NORMAL, mechanism="BoundedGaussian", tight=False)
     for method in ("simplex", "rescale", "all_but_one", "universal_histogram"):
         protect = _sharpest(m.BoundedProportions, method=method)
         name = f"BoundedProportions, {method}"

@@ -34,6 +34,7 @@ from discreet.core.noise.sampler import (
     exact_draws,
 )
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.gaussian import TruncatedGaussianLaw
 from discreet.mechanisms.bounded.laplace import TruncatedLaplaceLaw
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussianLaw
 from discreet.mechanisms.gaussian import GaussianLaw
@@ -127,6 +128,16 @@ def _truncated(word: int, scale: float, truth: Any, lower: float, upper: float) 
     return _exact(scale) * (height.log() if height < 1 else -(2 - height).log())
 
 
+def _truncated_normal(word: int, scale: float, truth: Any, lower: float, upper: float) -> arb:
+    """From the nearer tail: with Q the upper tail of the normal law, Q((x − c)/σ) = Q(a) − U·(Q(a) − Q(b))."""
+    width = _exact(scale) * arb(2).sqrt()
+    first, last = (
+        arb(1 - sign) if math.isinf(end) else ((_exact(end) - _exact(truth)) / width).erfc()
+        for end, sign in ((lower, -1), (upper, 1))
+    )
+    return width * (first - _uniform(word) * (first - last)).erfcinv()
+
+
 def _geometric(word: int, scale: float, **_: Any) -> arb:
     """The whole number m with P(≥ m + 1) < U ≤ P(≥ m), where P(≥ m) = 2e^{−m/b}/(1 + e^{−1/b}) for m ≥ 1."""
     b, u = _exact(scale), _uniform(word, 63)
@@ -194,6 +205,8 @@ def _laws() -> Iterator[tuple[str, Callable[[int], Any], _Oracle]]:
     ):  # fmt: skip
         law = partial(_law, TruncatedLaplaceLaw, truth, scale, lower=lower, upper=upper)
         yield f"TruncatedLaplaceLaw around {truth} in [{lower}, {upper}]", law, _truncated
+        law = partial(_law, TruncatedGaussianLaw, truth, scale, lower=lower, upper=upper)
+        yield f"TruncatedGaussianLaw around {truth} in [{lower}, {upper}]", law, _truncated_normal
     for family, oracle in ((ExponentialFamily, _exponential), (GumbelFamily, _gumbel)):
         for truth, scale in (
             (-2.0, 3.3),
@@ -279,6 +292,9 @@ def _enclosed(words: Sequence[int]) -> Iterator[Compared]:
             kind.__name__: kind(*sizes) for kind in (LaplaceFamily, GaussianFamily, ExponentialFamily, GumbelFamily)
         }
         made["TruncatedLaplaceFamily"] = TruncatedLaplaceLaw(
+            np.full(count, 0.3), scale, *map(float, bounds), grid=2.0**-20
+        )._family(truths, sizes[0], np.asarray(2.0**-20), (count,))
+        made["TruncatedGaussianFamily"] = TruncatedGaussianLaw(
             np.full(count, 0.3), scale, *map(float, bounds), grid=2.0**-20
         )._family(truths, sizes[0], np.asarray(2.0**-20), (count,))
         made["GeometricFamily"] = GeometricLaw(np.zeros(count), scale)._family(
@@ -462,6 +478,7 @@ def _cases() -> Iterator[tuple[Any, tuple[Guarantee, ...], Sensitivity, dict[str
     for bounds in ((0.0, 2.0), (-1.0, 40.0), (0.0, math.inf)):
         yield m.BoundedLaplace, (_PURE, PureDP(3.0), _APPROXIMATE), Sensitivity(l1=0.5), {"bounds": bounds}
         yield m.BoundaryInflatedLaplace, (_PURE, PureDP(3.0)), Sensitivity(l1=0.5), {"bounds": bounds}
+        yield m.BoundedGaussian, (_CONCENTRATED, _GAUSSIAN, _APPROXIMATE), Sensitivity(l2=0.5), {"bounds": bounds}
     yield m.BoundedLaplace, (_CONCENTRATED, _GAUSSIAN), Sensitivity(l1=0.5), {"bounds": (0.0, 2.0)}
     for kind in (m.RankDeficientGaussian, m.JamesSteinGaussian, m.Clipped):
         yield kind, _NORMAL, _TWO, {}

@@ -36,6 +36,7 @@ from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, Pu
 from discreet.core.noise import sampler
 from discreet.core.noise.sampler import Words
 from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.gaussian import BoundedGaussian
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.choices.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
@@ -667,7 +668,8 @@ def timing_cases() -> Iterator[tuple[str, Call, Call]]:
         Staircase.calibrate(PureDP(3.0), Sensitivity(l1=1.0)), 0.0, 1e6), ("Gaussian: small, large",
         Gaussian(1.0), 0.0, 1e6), ("box noise: small, large", BoxNoise(1.0, 2), [0.0, 0.0], [1e6, 1e6]),
         ("discrete Gaussian: small, large", DiscreteGaussian(1.0), 0, 10**6), ("bounded Laplace: edge, middle",
-        bounded, 0.0, 0.5), ("boundary-inflated: edge, middle", inflated, 0.0, 0.5), ("exponential: close, clear",
+        bounded, 0.0, 0.5), ("boundary-inflated: edge, middle", inflated, 0.0, 0.5), ("bounded Gaussian: edge, middle",
+        BoundedGaussian(scale=0.1, bounds=(0, 1)), 0.0, 0.5), ("exponential: close, clear",
         ExponentialMechanism(1.0), [5, 5, 5, 5], [0, 0, 0, 9]), ("permute-and-flip: close, clear",
         PermuteAndFlip(1.0), [5, 5, 5, 5], [0, 0, 0, 9]), ("noisy max: close, clear", ReportNoisyMax(1.0), [5, 5, 5,
         5], [0, 0, 0, 9]), ("rank-deficient: flat, uneven", RankDeficientGaussian(scale=1.0), [5, 5, 5, 5], [0, 0, 0,

@@ -1,4 +1,5 @@
 from .bounded.covariance import BoundedCovariance as BoundedCovariance
+from .bounded.gaussian import BoundedGaussian as BoundedGaussian
 from .bounded.laplace import BoundaryInflatedLaplace as BoundaryInflatedLaplace
 from .bounded.laplace import BoundedLaplace as BoundedLaplace
 from .bounded.proportions import BoundedProportions as BoundedProportions

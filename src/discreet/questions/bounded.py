@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from discreet import inference
 from discreet.core import requirements
 from discreet.core.errors import DiscreetError, InvalidParameter, NoPopulationInterval, WrongType
+from discreet.core.guarantee import is_pure
 from discreet.core.numbers import Grid, Indices, decimal, not_below, product_total, total
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds
@@ -23,6 +24,7 @@ from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference import moments
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.bounded.covariance import BoundedCovariance
+from discreet.mechanisms.bounded.gaussian import BoundedGaussian
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.questions.question import Forecast, Measurement, bounds_of_columns, fractions, whole_bounds
 from discreet.results.answer import entry_facts, pair_labels, pair_name
@@ -905,10 +907,11 @@ def of_public_size(question: Any, of: str, size: int, read: str, names: Sequence
 # ---- Outputs that lie where the statistic can lie: noise conditioned on that (holohan2018), or clamped to it (liu2019)
 
 
-OUTPUTS: Mapping[str, type[BoundedLaplace | BoundaryInflatedLaplace]] = {
-    "bounded": BoundedLaplace,
-    "inflated": BoundaryInflatedLaplace,
+OUTPUTS: Mapping[str, tuple[type[BoundedLaplace | BoundedGaussian | BoundaryInflatedLaplace], ...]] = {
+    "bounded": (BoundedLaplace, BoundedGaussian),
+    "inflated": (BoundaryInflatedLaplace,),
 }
+"""The kinds of noise that keep to a domain. Of several, the one with the least mean squared error over it is taken."""
 _PLACES, _POINTS = 21, 2000
 _SHARES, _DRAWS = 7, 1000
 
@@ -918,7 +921,7 @@ def kept_inside(question: Any, size: int | None, measured: Callable[[int], Measu
     if isinstance(question.output, str) and question.output == "truncated":
         rule = "is bounded noise of a scale that exceeds the guarantee (liu2019)"
         raise InvalidParameter("output", question.output, rule, 'Write output = "bounded", at a scale that keeps it.')
-    kind = OUTPUTS[requirements.one_of("output", question.output, [*OUTPUTS])]
+    kinds = OUTPUTS[requirements.one_of("output", question.output, [*OUTPUTS])]
     if size is None:
         rule = "needs one number of a public number of rows; what is read from totals lies within the bounds anyway"
         fix = 'Leave output out, or declare neighbours = "replace_one" and size, and ask without groups.'
@@ -927,9 +930,18 @@ def kept_inside(question: Any, size: int | None, measured: Callable[[int], Measu
     domain = cast(PublicSizeStatistic, found.statistic).domain()
     if np.ndim(domain[0]):
         return _matrix_inside(question, found)
-    mechanism = kind.calibrate(question.guarantee, found.sensitivity, bounds=domain)
-    kept = replace(found, mechanism=mechanism)
-    return replace(kept, forecast=cache(lambda: _inside(kept)))
+    made = [
+        kind.calibrate(question.guarantee, found.sensitivity, bounds=domain)
+        for kind in kinds
+        if kind is not BoundedGaussian or not is_pure(question.guarantee)
+    ]
+    every = [_kept(replace(found, mechanism=mechanism)) for mechanism in made]
+    return every[0] if len(every) == 1 else min(every, key=lambda one: cast(Any, one.forecast().squares)[0])
+
+
+def _kept(found: Measurement) -> Measurement:
+    """The measurement with the forecast of noise that keeps to the domain."""
+    return replace(found, forecast=cache(lambda: _inside(found)))
 
 
 def _matrix_inside(question: Any, found: Measurement) -> Measurement:

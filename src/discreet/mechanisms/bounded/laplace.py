@@ -781,8 +781,9 @@ class BoundaryInflatedLaplace(Mechanism):
         return LaplaceProfile([Fraction(move) / Fraction(self.scale) for move in moves])
 
     def check(self, exact: Exact) -> None:
-        """The domain must fit the value."""
+        """The domain must fit the value, and the value the number of coordinates whose moves were shortened."""
         self._domain.require_size(exact.value)
+        require_one_number(exact, self._domain)
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Exact interval for the truth in the domain: value ± b·ln(1/(1 − level)), cut to it."""
@@ -795,6 +796,21 @@ class BoundaryInflatedLaplace(Mechanism):
         low, high = self._domain.ends
         error = np.minimum(-self.scale * np.log1p(-level), high - low)
         return float(error) if error.ndim == 0 else np.asarray(error)
+
+
+def require_one_number(exact: Exact, domain: Domain) -> None:
+    """Refuse several numbers in one interval where nothing says that: as one number they cannot move beyond its length.
+
+    Without ``dimension`` a norm is taken to be that of one number, and a norm longer than the interval is shortened.
+    """
+    sensitivity, size = exact.sensitivity, float_truth(exact.value).size
+    unsaid = sensitivity.moves is None and sensitivity.dimension is None
+    width = domain.widths[0]
+    norm = sensitivity.l1 or sensitivity.l2
+    if domain.single and size > 1 and unsaid and width is not None and norm is not None and norm > width:
+        rule = f"does not say how a change is divided among {size} coordinates"
+        fix = f"Write Sensitivity(l1={sensitivity.l1 or 1.0}, dimension={size})."
+        raise InvalidParameter("sensitivity", sensitivity, rule, fix)
 
 
 def _moves(sensitivity: Sensitivity, domain: Domain) -> tuple[float, ...]:
