@@ -216,9 +216,9 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 210,
-    "code lines": 55_247,
-    "classes": 525,
+    "files": 211,
+    "code lines": 55_447,
+    "classes": 528,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 6_049,
