@@ -28,8 +28,9 @@ def test_help_fits_80_columns_and_names_the_exit_statuses(arguments, capsys, mon
     monkeypatch.setenv("COLUMNS", "80")
     text = shown(arguments, capsys)
     assert max(map(len, text.splitlines())) <= 80
-    statuses = "0 done; 1 other refusals; 2 wrong usage or refused by the plan; 3 not enough budget; 4 data"
-    assert f"Exit status: {statuses}; 5 ledger; 6 not approved; 130 stopped." in " ".join(text.split())
+    statuses = "0 success; 2 wrong usage or invalid plan; 3 over budget; 4 data"
+    rest = "5 ledger; 6 not approved; 130 interrupted; 1 anything else."
+    assert f"Exit status: {statuses}; {rest}" in " ".join(text.split())
     assert "--no-" not in text  # switches are off unless they are given
     assert "False" not in text
 

@@ -45,8 +45,8 @@ def _app() -> App:
         name="discreet",
         help="Publish statistics about people under differential privacy.",
         help_epilogue=(
-            "Exit status: 0 done; 1 other refusals; 2 wrong usage or refused by the plan; 3 not enough budget; "
-            "4 data; 5 ledger; 6 not approved; 130 stopped."
+            "Exit status: 0 success; 2 wrong usage or invalid plan; 3 over budget; 4 data; 5 ledger; 6 not approved; "
+            "130 interrupted; 1 anything else."
         ),
         version=__version__,
         result_action="return_value",

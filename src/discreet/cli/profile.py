@@ -43,7 +43,7 @@ def profile(
     file
         CSV or Parquet file, or a glob of them.
     epsilon
-        What the profile may cost.
+        ε to spend on the profile.
     delta
         With it, discreet also lists the common labels of columns of labels.
     budget

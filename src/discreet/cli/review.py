@@ -21,7 +21,7 @@ Signer = Annotated[str, Parameter(name="--as")]
 
 
 def review(file: Path, /, *, period: str | None = None, json: bool = False, out: Path | None = None) -> None:
-    """Say in words what a plan would release, to whom it promises what, and what changed. Reads no data.
+    """Say in words what a plan would release, whom it protects, how well, and what changed. Reads no data.
 
     Parameters
     ----------

@@ -465,7 +465,7 @@ class Dates(Bounds):
     Parameters
     ----------
     low, high
-        Public limits: dates, or text such as ``"2024-01-31"``. Dates outside are moved to the nearer limit.
+        Public bounds: dates, or text such as ``"2024-01-31"``. Dates outside are moved to the nearer limit.
     grid
         ``"day"``, ``"month"`` or ``"year"``.
     nulls

@@ -401,7 +401,7 @@ def plan_profile(
     source
         The path of a CSV or Parquet file.
     guarantee
-        What the profile may cost, lists of common labels included.
+        The guarantee to spend on the profile, lists of common labels included.
     unit
         The id column, where several rows can belong to one person.
     schema

@@ -122,7 +122,7 @@ def review(plan: PlanFile | str | Path, *, period: str | None = None) -> Review:
         return Review(
             title=job.file.title,
             digest=digest_of(said),
-            protected=tuple(_protected(job.file.schema)),
+            protected=tuple(_protected(job.file.schema, _called(job.file))),
             public=tuple(_public(job.file)),
             releases=tuple(_releases(job.file, planned)),
             cost=planned.cost_words(),
@@ -141,10 +141,16 @@ def review(plan: PlanFile | str | Path, *, period: str | None = None) -> Review:
         )
 
 
-def _protected(schema: Schema) -> list[str]:
-    unit, name = schema.unit, schema.unit.name
+def _called(file: PlanFile) -> str:
+    """The name of what is protected, for readers."""
+    return file.variables.get(file.schema.unit.name, file.schema.unit.name)
+
+
+def _protected(schema: Schema, name: str) -> list[str]:
+    unit = schema.unit
     who = (
-        "Every row counts as one person or thing. Somebody with several rows is protected row by row, not as a whole."
+        f"Every row counts as one {'person or thing' if name == unit.name else name}. Somebody with several rows is "
+        "protected row by row, not as a whole."
         if unit.column is None
         else f"All rows with the same {unit.column!r} count as one {name} and are protected together."
     )
@@ -218,7 +224,7 @@ def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
 
 
 def _attacker(file: PlanFile, ledger: Ledger) -> list[str]:
-    budget, unit = ledger.budget, file.schema.unit.name
+    budget, unit = ledger.budget, _called(file)
     said = [
         attacker_words(budget, unit, file.schema.neighbours),
         f"Whatever somebody believed with even odds about one {unit}, all releases of the whole budget together "
@@ -302,7 +308,7 @@ class KeyPair(Result):
         return [
             ("public key", self.public),
             ("private key", f"{self.path}; keep it, and its password, to yourself"),
-            ("in the plan", f'{self.name} = "{self.public}", below [ledger.approvals.keys]'),
+            ("in the plan", f'below [ledger.approvals.keys]: {self.name}="{self.public}"'),
         ]
 
     def to_dict(self) -> dict[str, str]:

@@ -567,7 +567,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             contribution=self.contribution,
             public={},
             from_histograms=value,
-            read="ranks" if statistic.interval is None else "ranks to an end",
+            read="ranks" if statistic.interval is None else "ranks to the interval's end",
             forecast=lambda: Forecast(
                 error=partial(typical_ranks, mechanism, statistic.shares, rows),
                 bound=mechanism.rank_error if isinstance(mechanism, QuantileChoice) else None,

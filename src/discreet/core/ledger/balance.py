@@ -191,7 +191,10 @@ class Approvals:
             )  # fmt: skip
         if requirements.positive_integer("need", self.need) > len(self.keys):
             raise errors.InvalidParameter(
-                "need", self.need, f"is more than {len(self.keys)} people", "Name enough people."
+                "need",
+                self.need,
+                f"is more than the {len(self.keys)} who have a key",
+                "Write a key for each below [ledger.approvals.keys], as `discreet keys new officer` prints it.",
             )
         if len(set(keys.values())) < len(keys):
             raise errors.InvalidParameter(

@@ -259,6 +259,8 @@ def _files(path: str) -> list[str]:
     """The files that a path means: itself if it exists, the files of a folder, or what a pattern matches."""
     if not path.lower().rstrip("/").endswith(_SUFFIXES):
         fix = f"{_FIX} `discreet convert` makes Parquet files of those of SPSS, Stata, SAS and Excel."
+        if path.lower().endswith(".toml"):
+            fix = "That is a plan: pass the file of rows that it names under [source]."
         raise InvalidParameter("source", path, f"must end in one of {', '.join(_SUFFIXES)}", fix)
     # os.path, and not pathlib: a name that no file can have is no file, and no error
     files = [path] if os.path.exists(path) else sorted(glob.glob(path))
