@@ -23,6 +23,7 @@ import peer
 import private_bounds
 import regression
 import regression_coverage
+import slopes
 import which_mechanism
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,7 @@ def tables() -> dict[str, str]:
         "regression": regression.table(results("regression"), people=(5_000,)),
         "power": power(),
         "bounds": private_bounds.table(),
+        "slopes": slopes.table(slopes.stored()),
         "which": which_mechanism.table(which_mechanism.stored()),
     }
 

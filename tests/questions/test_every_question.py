@@ -59,6 +59,7 @@ ASKED = {
     "std": {"column": "age", "expected_rows": 400},
     "covariance_matrix": {"columns": ["spend", "age"], "expected_rows": 400},
     "regression": {"column": "spend", "on": ["age", "arm"], "models": [["age"]], "expected_rows": 400},
+    "slope": {"column": "spend", "on": "age", "pairs": 2, "expected_rows": 400},
     "logistic_regression": {"column": "band", "on": ["age", "arm"], "expected_rows": 400},
     "quantile": {"column": "age", "probabilities": [0.25, 0.5], "by": ["arm"]},
     "histogram": {"column": "age", "edges": [10, 30, 90]},

@@ -41,6 +41,7 @@ LABELS = {
     "std": [],
     "covariance_matrix": ["column", "with"],
     "regression": ["term"],
+    "slope": [],
     "logistic_regression": ["term"],
     "quantile": ["arm", "probability"],
     "histogram": ["age"],

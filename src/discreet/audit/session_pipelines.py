@@ -297,6 +297,8 @@ def _settings(ask: str, schema: Schema) -> dict[str, Any]:
     found = suggested(ask, {name: declared.to_dict() for name, declared in schema.columns.items()})
     if "bins" in found:
         found["bins"] = dict.fromkeys(found["bins"], 2) if isinstance(found["bins"], dict) else 2
+    if "pairs" in asked()[ask].fields():
+        found["pairs"] = 1  # a few rows make a few pairs
     if ask in ("profile", "usable_values"):
         found["columns"] = [name for name, one in schema.columns.items() if one.value is None]
     return found

@@ -669,7 +669,9 @@ class LeastSquares:
             middle = pull.constants + (pull.slopes * self.moments.means).sum(-1)[..., None]
             return np.minimum(np.maximum(np.abs(middle).max(-1), usual), largest), np.ones(np.shape(square))
         fourth = self._cautious(self.moments.weights_above(pull, pull, pull, pull))
-        weight = np.clip(np.sqrt(fourth / square), np.sqrt(square / rows), np.maximum(largest, np.sqrt(square / rows)))
+        with np.errstate(over="ignore"):  # where nothing is known of a slope, its square is next to zero
+            usual = np.sqrt(fourth / square)
+        weight = np.clip(usual, np.sqrt(square / rows), np.maximum(largest, np.sqrt(square / rows)))
         third = self.moments.total(self.moments.weights(pull, pull, pull))
         return weight, np.clip(third / (weight * square), -1.0, 1.0)
 

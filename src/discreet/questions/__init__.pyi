@@ -41,6 +41,7 @@ from .regression.linear import RegressionQuestion as RegressionQuestion
 from .regression.logistic import LogisticQuestion as LogisticQuestion
 from .running_total import RunningTotalQuestion as RunningTotalQuestion
 from .signed_rank import SignedRankQuestion as SignedRankQuestion
+from .slope import SlopeQuestion as SlopeQuestion
 from .sum import NoisyAverage as NoisyAverage
 from .sum import Sum as Sum
 from .sum import SumQuestion as SumQuestion

@@ -108,6 +108,7 @@ class Questions:
     std = Asked(lambda: questions.StandardDeviationQuestion)
     covariance_matrix = Asked(lambda: questions.CovarianceMatrixQuestion)
     regression = Asked(lambda: questions.RegressionQuestion)
+    slope = Asked(lambda: questions.SlopeQuestion)
     logistic_regression = Asked(lambda: questions.LogisticQuestion)
     quantile = Asked(lambda: questions.QuantileQuestion)
     median = Asked(lambda: questions.MedianQuestion)
