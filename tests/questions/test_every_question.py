@@ -165,7 +165,7 @@ title = "Everything"
 path = "rows.parquet"
 
 [budget]
-epsilon = 30.0
+epsilon = 32.0
 
 [schema.columns.arm]
 categories = ["old", "new"]
