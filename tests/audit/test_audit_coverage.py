@@ -39,7 +39,7 @@ RELEASES_NOTHING: dict[str, str] = {
     _DECLARED), **dict.fromkeys(("Bounds", "Categories", "Contribution", "PrivacyUnit", "Schema", "Bins",
     "PrivateLabels"), _DECLARED), **dict.fromkeys(("PrivateBounds", "PrivateLimit"), _DECLARED),
     **dict.fromkeys(("compose", "compose_curves", "bounded_laplace_scales", "compare_laws"),
-    "computes from guarantees alone"), **dict.fromkeys(("Bands", "Dates", "Feature", "Formula", "Related",
+    "computes from guarantees alone"), **dict.fromkeys(("Bands", "Dates", "Design", "Feature", "Formula", "Related",
     "schema_from_dict"), _DECLARED), **dict.fromkeys(("Plan", "plan", "plan_comparison", "Session.plan"),
     "plans from public facts"), **dict.fromkeys(("Session.by", "Session.where"),
     "ask the same questions, by groups or of fewer rows"), **dict.fromkeys(("Scenario", "ExpectedNumbers",

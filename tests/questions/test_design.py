@@ -434,7 +434,10 @@ def test_designs_that_do_not_fit_are_refused():
     refused("every stratum", lambda: schema_of(strata="h", population={"s": 1.0}))
     refused("needs strata", lambda: schema_of(population={"s": 1.0}))
     refused("id column of the privacy unit", lambda: schema_of(cluster="household"))
-    refused("no column of numbers", lambda: Schema(columns=COLUMNS, design=Design(weight="v", weight_high=2)))
+    refused(
+        "no column of numbers with public bounds",
+        lambda: Schema(columns=COLUMNS, design=Design(weight="v", weight_high=2)),
+    )
     refused(
         "have no design",
         lambda: Schema(
@@ -463,6 +466,32 @@ def test_questions_without_a_design_based_form_are_refused():
     ]:  # fmt: skip
         refused("no design-based form", question)
     assert session.ledger.spent() == PureDP(0.0) == public.ledger.spent()
+
+
+def test_a_plan_compares_trims_and_its_errors_are_those_of_draws():
+    """What expected weights lose by a trim bounds the bias; noise and sampling are those of samples like them."""
+    schema = Schema(
+        columns={"y": Bounds(0, 10)},
+        design=Design(weight="w", weight_high=60, expected=[1, 5, 10, 20, 80]),
+    )
+    session = Session("none.csv", schema, ledger=":memory:", budget=PureDP(9.0))
+    refused("quantiles of the weights", session_of([{}], schema_of()).plan.mean("y", epsilon=1.0).alternatives)
+    rng = np.random.default_rng(4)
+    shares = rng.uniform(0, 1, (400, 1000))
+    weights = np.interp(shares, np.linspace(0, 1, 5), [1, 5, 10, 20, 80])
+    y = rng.uniform(0, 10, weights.shape)
+    for planned, value in ((session.plan.mean("y", epsilon=1.0, expected_rows=1000), None),
+                           (session.plan.sum("y", epsilon=1.0), y), (session.plan.count(epsilon=1.0), 1)):  # fmt: skip
+        rows = planned.alternatives().rows()
+        assert [row["rmse"] for row in rows] == sorted(row["rmse"] for row in rows)
+        assert "weight_high = 60" in {row["setting"] for row in rows}
+        for row in rows:
+            trim = float(row["setting"].rpartition(" ")[2])
+            kept = np.minimum(weights, trim)
+            found, whole = ((w * y).sum(1) / w.sum(1) if value is None else (w * value).sum(1) for w in (kept, weights))
+            assert np.abs(found - whole).mean() <= row["bias"] * 1.02 + 1e-3 * whole.mean()  # beyond 99.95 % of weights
+            noise = row["error_95"] / 1.96
+            assert row["width"] / 3.92 == pytest.approx(math.hypot(found.std(), noise), rel=0.12)
 
 
 def test_a_design_is_read_back_from_plain_data():

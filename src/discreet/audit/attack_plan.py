@@ -21,6 +21,7 @@ from discreet.audit.pipeline import Pipeline, Script, scripted, shown
 from discreet.audit.release_pipelines import growing_pipelines, model_pipelines, release_pipelines, wide_pipelines
 from discreet.audit.report import Audit, Refusal, about, audit_page
 from discreet.audit.session_pipelines import (
+    design_pipelines,
     join_pipelines,
     profile_pipelines,
     question_pipelines,
@@ -309,7 +310,7 @@ PIPELINES: dict[str, Callable[[], Iterator[Pipeline]]] = {
     "releases": release_pipelines, "sessions": session_pipelines, "models": model_pipelines,
     "questions": question_pipelines, "questions, replaced": partial(question_pipelines, replaced=True),
     "formulas": transform_pipelines, "joins": join_pipelines, "profiles": profile_pipelines,
-    "growing data": growing_pipelines, "widest declarations": wide_pipelines,
+    "designs": design_pipelines, "growing data": growing_pipelines, "widest declarations": wide_pipelines,
 }  # fmt: skip
 """Every pipeline, by what it is about. The audit runs all of them, and has no other list."""
 

@@ -150,6 +150,17 @@ def _functions() -> dict[str, Call]:
             d.Feature,
             {"of": "x", "take": "mean", "low": 0, "high": 1, "grid": 0.5, "nulls": "drop", "order": None},
         ),
+        "Design": (
+            _designed,
+            {
+                "weight": "w",
+                "weight_high": 2.0,
+                "strata": "arm",
+                "population": {"A": 3.0},
+                "cluster": None,
+                "expected": [1],
+            },
+        ),
         "schema_from_dict": (schema_from_dict, {"data": {"columns": {"x": {"low": 0, "high": 1}}}}),
         "compare_laws": (
             compare_laws,
@@ -178,6 +189,10 @@ def _functions() -> dict[str, Call]:
             {"guarantee": d.GaussianDP(1.0), "table": q.ContingencyTable({"c": ["a", "b", "c"]}), "n": None},
         ),
     }
+
+
+def _designed(**arguments: Any) -> Schema:
+    return Schema(columns={"arm": d.Categories(["A"])}, design=d.Design(**arguments))
 
 
 # ---- Hostile audit: whatever is passed, a function refuses it in words or answers with finite numbers
@@ -301,6 +316,13 @@ def _session() -> dict[str, Call]:
     """Every question with first settings of its own, of which each is replaced; and what else a session is told."""
     unlisted = replace(ROWS, columns={**ROWS.columns, "arm": d.PrivateLabels()})
     calls: dict[str, Call] = {}
+    design = replace(
+        ROWS, columns={**dict(reversed([*ROWS.columns.items()]))}, design=d.Design(weight="x", weight_high=1)
+    )
+    for ask, question in every_question(design).items():
+        given = {name: value for name, value in _own(question).items() if name != "schema"}
+        budget = compose(*[question.guarantee] * 2)
+        calls[f"Session.{ask} under a design"] = (_paid(_question(ask, design), budget), {**given, "name": None})
     for ask, question in {**every_question(unlisted), **every_question(ROWS)}.items():
         given = {name: value for name, value in _own(question).items() if name != "schema"}
         budget = compose(*[question.guarantee] * 2)

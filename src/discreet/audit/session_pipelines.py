@@ -19,6 +19,7 @@ from discreet.core.schema import (
     Bounds,
     Categories,
     Contribution,
+    Design,
     Feature,
     PrivacyUnit,
     PrivateLabels,
@@ -479,6 +480,23 @@ def question_pipelines(replaced: bool = False) -> Iterator[Pipeline]:
     yield from _pipelines_of(features, (pure, normal, some), world, f"features of a person {who}")
 
 
+def design_pipelines() -> Iterator[Pipeline]:
+    """Estimates under a design, of rows and of clusters in several strata, who are added or replaced.
+
+    Weights are those of ``x``: none, at the trim, and beyond it.
+    """
+    columns = {name: COLUMNS[name] for name in ("y", "arm", "half", "x")}
+    for replaced, world in ((False, corner_world()), (True, replaced_world())):
+        known: dict[str, Any] = {"neighbours": Neighbours.REPLACE_ONE, "size": 4} if replaced else {}
+        for unit in (PrivacyUnit(), PrivacyUnit("person")):
+            strata = None if unit.column is None else "half"
+            design = Design(weight="x", weight_high=1, strata=strata, cluster=unit.column)
+            schema = Schema(columns=columns, unit=unit, design=design, **known)
+            who = f"a {'row' if unit.column is None else 'person'} {'replaced' if replaced else 'added'} under a design"
+            yield from _pipelines_of(schema, (PureDP(0.7),), world, who)
+            yield from _pipelines_of(schema, (GaussianDP(0.7),), world, f"{who}, normal noise")
+
+
 def _pipelines_of(
     schema: Schema,
     guarantees: Sequence[Guarantee],
@@ -490,7 +508,7 @@ def _pipelines_of(
 ) -> Iterator[Pipeline]:
     """Questions with their first settings, on many pairs where these are the ``first``; ``more`` switches others on."""
     questions = every_question(schema, guarantees)
-    if schema.made_from is None:
+    if schema.made_from is None and schema.design is None:
         unlisted = replace(schema, columns={**schema.columns, "arm": PrivateLabels()})
         questions = {**every_question(unlisted, guarantees), **questions}
     for ask, question in questions.items():

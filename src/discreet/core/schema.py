@@ -397,6 +397,9 @@ class Design:
     cluster
         The id column of the privacy unit, where units are sampled whole: households, schools. ``weight_high`` is then
         the largest weight of a unit's rows together.
+    expected
+        What weights are likely to be: their quantiles at even distances, as a codebook or an earlier year has them. It
+        serves plans only.
 
     Examples
     --------
@@ -409,15 +412,21 @@ class Design:
     strata: str | None = None
     population: Mapping[Label, float] = field(default_factory=dict)
     cluster: str | None = None
+    expected: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         requirements.instance("weight", self.weight, str, 'the name of a column, such as "PWGTP"')
         object.__setattr__(self, "weight_high", requirements.positive("weight_high", self.weight_high))
+        for name in ("strata", "cluster"):
+            if getattr(self, name) is not None:
+                requirements.instance(name, getattr(self, name), str, 'the name of a column, such as "region"')
         requirements.instance("population", self.population, Mapping, '{"north": 120_000}')
         if self.population and self.strata is None:
             raise InvalidParameter("population", dict(self.population), "needs strata", 'Name them: strata="region".')
         totals = {label: requirements.positive(f"population.{label}", one) for label, one in self.population.items()}
         object.__setattr__(self, "population", requirements.Frozen(totals))
+        likely = requirements.listed("expected", self.expected, "[5, 20, 60, 300]")
+        object.__setattr__(self, "expected", tuple(requirements.positive("expected", one) for one in likely))
 
     def bounds(self) -> Bounds:
         """The bounds of weights that are not declared: as fine as those of the weights that count."""
@@ -427,8 +436,9 @@ class Design:
     def check(self, columns: Mapping[str, Column], unit: PrivacyUnit) -> None:
         """Refuse a design that does not fit the declared columns or the privacy unit."""
         weights = columns[self.weight]
-        if not isinstance(weights, Bounds) or isinstance(weights, Dates):
-            raise WrongType("design.weight", self.weight, "is no column of numbers", "Declare it as Bounds.")
+        if type(weights) is not Bounds:
+            rule = "is no column of numbers with public bounds"
+            raise WrongType("design.weight", self.weight, rule, "Declare it as Bounds.")
         if not weights.grid <= self.weight_high <= weights.high:
             rule = f"must lie within {weights.grid:g} … {weights.high:g}, a step and the upper bound of the weights"
             raise InvalidParameter("design.weight_high", self.weight_high, rule, "Lower it, or widen the bounds.")
@@ -449,9 +459,19 @@ class Design:
             )
             raise InvalidParameter("design.cluster", self.cluster, "must be the id column of the privacy unit", fix)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The declaration as plain data."""
-        given = {"strata": self.strata, "population": dict(self.population), "cluster": self.cluster}
+    def words(self) -> str:
+        """The design in one sentence, for readers."""
+        known = ", whose populations are public" if self.population else ""
+        strata = "" if self.strata is None else f", in strata by {self.strata!r}{known}"
+        units = "" if self.cluster is None else f", by clusters of one {self.cluster!r}"
+        return f"a sample with weights {self.weight!r} of at most {self.weight_high:g}{strata}{units}"
+
+    def to_dict(self, *, plans: bool = True) -> dict[str, Any]:
+        """The declaration as plain data; without what serves ``plans`` only, if so asked."""
+        given = {
+            "strata": self.strata, "population": dict(self.population), "cluster": self.cluster,
+            "expected": list(self.expected) if plans else [],
+        }  # fmt: skip
         told = {name: one for name, one in given.items() if one}
         return {"weight": self.weight, "weight_high": self.weight_high, **told}
 
@@ -516,7 +536,7 @@ class Schema:
         columns = {**self.columns, **self._related_columns()}
         if self.design is not None:
             requirements.instance("design", self.design, Design, 'Design(weight="PWGTP", weight_high=300)')
-            columns = {self.design.weight: self.design.bounds(), **columns}
+            columns.setdefault(self.design.weight, self.design.bounds())
             self.design.check(columns, self.unit)
         object.__setattr__(self, "columns", requirements.Frozen(columns))
         object.__setattr__(self, "related", requirements.Frozen(self.related))
@@ -687,7 +707,7 @@ class Schema:
             "columns": {name: self.column(name).to_dict() for name in [*names, *self.columns_behind(names)]},
             **({} if self.where is None else {"where": self.where.text}),
             **({"related": {name: one.to_dict() for name, one in self.related.items()}} if self.related else {}),
-            **({} if self.design is None else {"design": self.design.to_dict()}),
+            **({} if self.design is None else {"design": self.design.to_dict(plans=False)}),
         }
 
     def protection(self, *public: Fact) -> Protection:

@@ -105,7 +105,7 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
     return replace(schema.per_unit(), where=_formula("per_unit.where", where))
 
 
-_DESIGN = {"weight", "weight_high", "strata", "population", "cluster"}
+_DESIGN = {"weight", "weight_high", "strata", "population", "cluster", "expected"}
 
 
 def _design(data: Any, columns: Mapping[str, Column]) -> Design | None:

@@ -179,6 +179,8 @@ def _public(file: PlanFile) -> list[PublicFact]:
         facts.append(PublicFact(f"features.{name}", said, file.sources.get(f"features.{name}")))
     for name, one in rows.related.items():
         facts.append(PublicFact(name, f"a table about the same units: at most {one.rows} rows of each count", None))
+    if rows.design is not None:
+        facts.append(PublicFact("design", rows.design.words(), file.sources.get("design")))
     if unit.contribution is not None:
         facts.append(PublicFact("unit", _limit(unit.name, unit.contribution.to_dict()), file.sources.get("unit")))
     if schema.size is not None:

@@ -559,6 +559,11 @@ def _assumptions(schema: Schema, all_rows: bool, sources: Mapping[str, str], var
             f"count{chosen}; {used}."
         )
     rows = schema.of_rows
+    if rows.design is not None:
+        said.append(
+            f"Numbers are about the population of which the data is {rows.design.words()}. Weights are taken as facts "
+            "of each row: that somebody's presence moved the weights of others is not covered."
+        )
     if rows.where is not None:
         said.append(f"Only rows for which this is true take part: {rows.where.text}.")
     said += [f"{variables.get(name, name)}: {_column(column)}." for name, column in rows.columns.items()]

@@ -29,10 +29,11 @@ from discreet.inference.design import DesignMoments, measured_moments
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
+from discreet.questions.grouped import Grouped
 from discreet.questions.moments import part_weights, weighed_sensitivity
 from discreet.questions.question import DEFAULT_ROWS, Forecast, MeasuredQuestion, Measurement, fractions
 from discreet.results.display import Facts, Interval, number
-from discreet.results.frames import Reading
+from discreet.results.frames import Reading, Row
 from discreet.results.release import Release, Statistic
 
 Estimated = Literal["mean", "proportion", "estimated total", "estimated count"]
@@ -410,7 +411,8 @@ def design_measurement(
             public={},
             from_rows=from_rows,
             read=read,
-            forecast=lambda: _forecast(used, groups, expected_rows),
+            forecast=lambda: _forecast(used, groups, expected_rows, design.expected),
+            trims=lambda: _trims(question),
         )
 
     plain = measured(parts)
@@ -423,9 +425,10 @@ _TYPICAL = 0.5
 """A plan takes weights to be alike, at half of the largest: its ratio to the mean is 1.3 to 3 in most surveys."""
 
 
-def _forecast(parts: DesignParts, groups: int, expected: int | None) -> Forecast:
-    """The noise in an estimate from units with alike weights and values that are spread evenly over the bounds."""
+def _forecast(parts: DesignParts, groups: int, expected: int | None, likely: Sequence[float]) -> Forecast:
+    """The noise in an estimate from units with the weights expected and values spread evenly over the bounds."""
     rows = DEFAULT_ROWS if expected is None else expected / groups
+    mean = _TYPICAL if not likely else float(np.minimum(_weights(likely), parts.weight_high).mean()) / parts.weight_high
     factors = np.array([float(one) for one in parts.multiplied])
     low, high = parts.bounds or (1.0, 1.0)
     moments = parts.moments
@@ -433,10 +436,13 @@ def _forecast(parts: DesignParts, groups: int, expected: int | None) -> Forecast
         moved = parts.top * (low * moments["u"] + (high - low) * moments["uy"]) / factors
         worst = None
     else:
-        weight = rows * _TYPICAL * parts.weight_high / parts.top
-        moved, worst = ((high - low) * (moments["uy"] - mean * moments["u"]) / factors / weight for mean in (0.5, 1.0))
+        weight = rows * mean * parts.weight_high / parts.top
+        moved, worst = (
+            (high - low) * (moments["uy"] - centre * moments["u"]) / factors / weight for centre in (0.5, 1.0)
+        )
     strata = max(1, len(parts.strata))
-    like = "with weights of half the largest" if not parts.total else "whatever their weights are"
+    weighing = "the weights expected" if likely else "weights of half the largest"
+    like = f"with {weighing}" if not parts.total else "whatever their weights are"
     return Forecast(
         weights=tuple(np.tile(moved, strata).tolist()),
         worst=None if worst is None else tuple(np.tile(worst, strata).tolist()),
@@ -444,8 +450,60 @@ def _forecast(parts: DesignParts, groups: int, expected: int | None) -> Forecast
     )
 
 
+def _weights(likely: Sequence[float]) -> NDArray[np.float64]:
+    """A thousand weights with these quantiles at even distances."""
+    shares = np.linspace(0.0, 1.0, len(likely))
+    return np.asarray(np.interp((np.arange(1000) + 0.5) / 1000, shares, sorted(likely)))
+
+
+_SPREAD = 1 / 12
+"""Variance of values that are spread evenly from 0 to 1."""
+_SHARES = (1.0, 0.99, 0.98, 0.95, 0.9, 0.8)
+"""Which shares of the expected weights the trims of a plan leave as they are."""
+
+
+def _trims(question: Any) -> tuple[Row, ...]:
+    """What each of several trims costs in bias and gains in noise."""
+    design: Design = question.schema.design
+    if not design.expected:
+        rule = "is needed to compare trims: quantiles of the weights, from a codebook or an earlier year"
+        raise InvalidParameter("design.expected", None, rule, "Declare expected=[5, 20, 60, 300], for example.")
+    weights = _weights(design.expected)
+    bounds = question.schema.bounds(design.weight)
+    steps = {bounds.index(float(np.quantile(weights, share))) for share in _SHARES} | {bounds.index(design.weight_high)}
+    rows = [_trimmed(question, weights, float(step * bounds.step)) for step in steps if 0 < step <= bounds.highest]
+    return tuple(sorted(rows, key=lambda row: row["rmse"]))
+
+
+def _trimmed(question: Any, weights: NDArray[np.float64], trim: float) -> Row:
+    design: Design = question.schema.design
+    found = question.changed(schema=replace(question.schema, design=replace(design, weight_high=trim))).measurement
+    whole = found.statistic
+    parts = cast(DesignParts, whole.of if isinstance(whole, Grouped) else whole)
+    groups = whole.groups if isinstance(whole, Grouped) else 1
+    rows = DEFAULT_ROWS if question.rows_planned is None else question.rows_planned / groups
+    low, high = parts.bounds or (1.0, 1.0)
+    kept = np.minimum(weights, trim)
+    lost = float((weights - kept).sum() / weights.sum())
+    if parts.total:
+        middle = (low + high) / 2
+        squares = ((high - low) ** 2 * _SPREAD + middle**2) * float((kept**2).mean())
+        sampling = math.sqrt(rows * max(squares - (kept.mean() * middle) ** 2 / groups, 0.0))
+        bias = rows * lost * float(weights.mean()) * max(abs(low), abs(high))
+    else:
+        effective = rows * kept.mean() ** 2 / (kept**2).mean()
+        sampling = (high - low) * math.sqrt((0.25 if parts.of == "proportion" else _SPREAD) / effective)
+        bias = lost * (high - low)
+    both = math.hypot(found.standard_error() or 0.0, sampling)
+    return {
+        "setting": f"weight_high = {trim:g}", "mechanism": found.mechanism.name, "error_95": found.error(),
+        "rmse": math.hypot(both, bias), "bias": bias, "lowest": None, "highest": None, "width": 2 * 1.96 * both,
+    }  # fmt: skip
+
+
 def no_design_for(question: MeasuredQuestion[Any], *names: str) -> None:
     """Refuse settings that change how rows are measured, which a design does by itself."""
     for name in names:
-        if getattr(question, name, None) not in (None, False):
-            raise InvalidParameter(name, getattr(question, name), "has no form under a design", f"Leave {name} out.")
+        value = getattr(question, name)
+        if value is not None and value is not False:
+            raise InvalidParameter(name, value, "has no form under a design", f"Leave {name} out.")

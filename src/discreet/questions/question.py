@@ -437,6 +437,8 @@ class Measurement:
         What people read from the release: the error of a plan is its error.
     forecast
         What a plan says of the error, worked out when a plan is asked for.
+    trims
+        Under a design, the rows of `Alternatives` for several trims of the weights.
     """
 
     statistic: Statistic
@@ -456,6 +458,7 @@ class Measurement:
     from_rows: Callable[[Snapshot], Any] | None = None
     read: str
     forecast: Callable[[], Forecast] = Forecast
+    trims: Callable[[], tuple[Row, ...]] | None = None
 
     @property
     def public_facts(self) -> list[Fact]:
@@ -621,6 +624,9 @@ class MeasuredQuestion(Question[A]):
 
     def alternatives(self) -> Alternatives:
         """The mechanisms that could answer at the same guarantee. Reads no data and spends nothing."""
+        if self.measurement.trims is not None:
+            table = self.measurement.trims()
+            return Alternatives(read=self.measurement.read, guarantee=self.guarantee, table=table)
         defaults = {one.name: one.default for one in fields(self) if one.name in self.ways}
         usual = self.changed(**defaults)
         found = usual.measurement

@@ -160,6 +160,8 @@ class Alternatives(Tidy):
         that no setting chooses), ``mechanism``, ``error_95``, ``rmse``, the largest ``bias`` of what is measured (None
         where it is not known), and between which ends outputs lie (None where there are none). Of an output that keeps
         to its domain, ``rmse`` is the mean over the domain; of shrunk tables, the most that it is for any table.
+        Under a design there is a row for each trim of the weights instead: ``bias`` is at most what is trimmed,
+        ``rmse`` counts it with noise and sampling, and ``width`` is that of the population interval.
     """
 
     read: str
@@ -194,7 +196,8 @@ class Alternatives(Tidy):
 def _alternative_words(row: Row) -> str:
     bias = "" if row["bias"] is None else f", bias up to {number(row['bias'])}" if row["bias"] else ", no bias"
     ends = "" if row["lowest"] is None else f", between {number(row['lowest'])} and {number(row['highest'])}"
-    return f"error {expected(row['error_95'])}, rmse {number(row['rmse'])}{bias}{ends}"
+    width = "" if row.get("width") is None else f", width {number(row['width'])}"
+    return f"error {expected(row['error_95'])}, rmse {number(row['rmse'])}{bias}{ends}{width}"
 
 
 def plan(

@@ -347,7 +347,9 @@ def one_row_each(snapshot: Snapshot, columns: Sequence[str], order: Order) -> An
 def _one_each(snapshot: Snapshot, table: Any, ordered_by: Sequence[str]) -> Any:
     declared = {name: Bounds(0, 1) for name in ordered_by}
     # of the rows: a schema of features would take each of them for a unit
-    schema = replace(snapshot.schema.of_rows, columns=declared, where=None, related={}, features={})
+    schema = replace(
+        snapshot.schema.of_rows, columns=declared, where=None, related={}, features={}, design=None
+    )  # fmt: skip
     names = {name: name for name in ordered_by}
     rows = replace(snapshot, schema=schema, table=table, names=names, gaps=frozenset(), kept={})
     return kept_rows(rows, Selected(contribution=Contribution(total=1)))

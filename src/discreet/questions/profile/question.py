@@ -665,4 +665,4 @@ def _all_rows(rows: Snapshot) -> Snapshot:
     """The rows of the source before filters and joins: what a profile is of. Private."""
     if rows.schema.where is None and not rows.schema.related:
         return rows
-    return take(rows.dataset, replace(rows.schema, columns={}, where=None, related={}), salt=rows.salt)
+    return take(rows.dataset, replace(rows.schema, columns={}, where=None, related={}, design=None), salt=rows.salt)
