@@ -217,24 +217,24 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 211,
-    "code lines": 55_447,
+    "code lines": 55_565,
     "classes": 528,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_049,
+    "core: code lines": 6_071,
     "imports, per mille of the code": 78,
     "kinds of release": 17,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 110,
     "code lines for each comment": 27,
     "mean: files": 28,
-    "mean: lines": 1_075,
-    "mean: calls from room to room": 60,
+    "mean: lines": 1_096,
+    "mean: calls from room to room": 63,
     "regression: files": 34,
-    "regression: lines": 1_424,
-    "regression: calls from room to room": 174,
+    "regression: lines": 1_445,
+    "regression: calls from room to room": 177,
     "run: files": 61,
-    "run: lines": 4_080,
+    "run: lines": 4_102,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
