@@ -348,8 +348,18 @@ def cost_in_all(file: PlanFile) -> Guarantee | None:
     return _together([one.guarantee for one, times in zip(asked, runs, strict=True) for _ in range(times)])
 
 
-def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> errors.DiscreetError | None:
-    """Why releases of those charges, of which some were ``changed`` since they were made, cannot be paid for."""
+def _shared(waiting: Sequence[PlannedQuestion]) -> bool:
+    """True where a release has a share of the budget, and no guarantee of its own."""
+    return any({"epsilon", "rho", "mu"}.isdisjoint(one.lines) for one in waiting if not one.look)
+
+
+def refusal_of(
+    ledger: Ledger, changed: int, charges: Sequence[Guarantee], shared: bool = True
+) -> errors.DiscreetError | None:
+    """Why releases of those charges, of which some were ``changed`` since they were made, cannot be paid for.
+
+    ``shared`` says whether any of them has a share of the budget, and no guarantee of its own.
+    """
     left, cost = ledger.remaining(), cost_of(charges)
     try:
         if cost is None or ledger.affords(charges):
@@ -367,9 +377,10 @@ def refusal_of(ledger: Ledger, changed: int, charges: Sequence[Guarantee]) -> er
             "plan, or give each release its epsilon."
         )
     elif left != ledger.budget and not fix:
+        shares = ", and shares divide the whole budget. Give each release its own epsilon, of what is left"
         fix = (
-            "A part of the budget is spent, and shares divide the whole budget. Give each release its own epsilon, of "
-            "what is left; a larger budget is for the owner of the data to decide."
+            f"A part of the budget is spent{shares if shared else '. Ask for less'}; a larger budget is for the owner "
+            "of the data to decide."
         )
     return errors.InsufficientBudget(cost, left, what="the releases cost", fix=fix)
 
@@ -575,8 +586,9 @@ class Job:
                 except errors.DiscreetError as failure:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
-            charges = charges_now(ledger, made.waiting(made.run()))
-            refusal = refusal_of(ledger, made.changed(), charges)
+            waiting = made.waiting(made.run())
+            charges = charges_now(ledger, waiting)
+            refusal = refusal_of(ledger, made.changed(), charges, _shared(waiting))
             return JobPlan(
                 self.file.title,
                 tuple(planned),
@@ -639,11 +651,11 @@ class Job:
     def _check_payable(self, ledger: Ledger, made: _Made, waiting: Sequence[PlannedQuestion]) -> None:
         """Refuse releases that the budget, their own rules or the rule on approvals do not allow."""
         self.check_approvable(ledger)
-        refusal = refusal_of(ledger, made.changed(), charges_now(ledger, waiting))
+        if waiting:  # an edited plan is not approved, whatever is left
+            self._check_approved(ledger)
+        refusal = refusal_of(ledger, made.changed(), charges_now(ledger, waiting), _shared(waiting))
         if refusal is not None:
             raise refusal
-        if waiting:
-            self._check_approved(ledger)
         for question in waiting:
             try:
                 ledger.check_allowed(question.question.claim(ledger).identity())
