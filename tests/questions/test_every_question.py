@@ -257,7 +257,7 @@ def test_errors_point_at_the_setting(tmp_path, name, old, new, says):
 
 def test_a_plan_file_asks_for_groups(tmp_path):
     pq.write_table(rows(), tmp_path / "rows.parquet")
-    head = PLAN.replace("epsilon = 30.0", "epsilon = 2.0\ndelta = 2e-7")
+    head = PLAN.replace("epsilon = 32.0", "epsilon = 2.0\ndelta = 2e-7")
     text = (
         head
         + "\n[schema.columns.city]\nunlisted = true\n"
