@@ -1,6 +1,8 @@
 """Claims: verdicts follow from the stored rows and their Monte-Carlo error, and the shipped list is what they give."""
 
 import json
+from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,20 @@ import pytest
 from discreet.cli.main import main
 from discreet.core.errors import InvalidParameter
 from discreet.papers import load, load_all, run_one
+from discreet.papers.claims.miranda2026_claims import _cut_at_half, _cut_farthest_half
 from discreet.papers.gallery import decided_in, shipped
-from discreet.papers.study import DEPENDS, FAILS, HOLDS, OPEN, VERDICTS, MeasuredRange, PaperClaim, compared, votes
+from discreet.papers.study import (
+    DEPENDS,
+    FAILS,
+    HOLDS,
+    OPEN,
+    VERDICTS,
+    MeasuredRange,
+    PaperClaim,
+    compared,
+    decide,
+    votes,
+)
 
 STORED = Path(__file__).parents[2] / "docs" / "studies"
 DECIDED = ("holohan2018", "lee2022", "liu2019", "liu2023", "miranda2026")
@@ -35,6 +49,35 @@ def _claim(measured: MeasuredRange, low: float, high: float) -> PaperClaim:
 )
 def test_a_verdict_is_sure_only_where_the_whole_range_is(measured: MeasuredRange, verdict: str) -> None:
     assert _claim(measured, 0.4, 0.6).decide([]).verdict == verdict
+
+
+def test_a_claim_beside_another_part_needs_the_rows_of_both() -> None:
+    claim = PaperClaim("toy", "here", "so it is", "s", lambda rows, other: len(rows) - len(other), 1.0, 1.0,
+                       part="one", beside="two")  # fmt: skip
+    assert decide([claim], {"one": [{}]}) == []
+    (found,) = decide([claim], {"one": [{}, {}], "two": [{}]})
+    assert found.verdict == HOLDS
+
+
+def test_neighbours_of_deterministic_suppression_by_a_loop_over_records() -> None:
+    """B.2 and B.3 on the sets themselves, with average distances to all records, ties deleted together."""
+
+    def average(one: str, rows: list[str]) -> Fraction:
+        return Fraction(sum(one != other for other in rows), len(rows))
+
+    def near(rows: list[str]) -> list[str]:
+        return [one for one in rows if average(one, rows) <= Fraction(1, 2)]
+
+    def without_farthest(rows: list[str]) -> list[str]:
+        ranked = sorted((average(one, rows) for one in rows), reverse=True)
+        limit = ranked[len(rows) // 2 - 1]
+        return [one for one in rows if average(one, rows) < limit]
+
+    for count in (3, 10):
+        large, small = ["a"] * count + ["b"] * count, ["a"] * (count - 1) + ["b"] * count
+        for rule, claimed in ((near, _cut_at_half), (without_farthest, _cut_farthest_half)):
+            first, second = Counter(rule(large)), Counter(rule(small))
+            assert ((first - second) + (second - first)).total() == claimed(count)
 
 
 def test_votes_count_settings_that_surely_and_that_may_agree() -> None:

@@ -65,7 +65,7 @@ def decided_in(studies: Sequence[Study], folder: Path) -> ClaimList:
 
 
 def _needed(study: Study, folder: Path) -> dict[str, list[Row]]:
-    parts = {claim.part for claim in study.claims}
+    parts = {name for claim in study.claims for name in claim.parts}
     rows = {}
     for part in study.parts:
         if part.name in parts:

@@ -122,6 +122,8 @@ class PaperClaim:
         The claim is true where the statistic lies in this range: the tolerance.
     part
         The part of the study whose rows decide; None where the claim is computed directly.
+    beside
+        Another part that it is compared with: ``measure`` takes its rows second.
     depends
         What the paper leaves open and was chosen here, and how the verdict turns with it; empty where it does not.
     """
@@ -134,11 +136,17 @@ class PaperClaim:
     low: float = -math.inf
     high: float = math.inf
     part: str | None = field(default=None, kw_only=True)
+    beside: str | None = field(default=None, kw_only=True)
     depends: str = field(default="", kw_only=True)
 
-    def decide(self, rows: Rows) -> Decision:
-        """The verdict from the rows of a full run."""
-        found = self.measure() if self.part is None else self.measure(rows)
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts whose rows decide."""
+        return tuple(name for name in (self.part, self.beside) if name is not None)
+
+    def decide(self, *rows: Rows) -> Decision:
+        """The verdict from the rows of a full run, of one part or of two; a claim without a part takes none."""
+        found = self.measure(*rows[: len(self.parts)])
         return Decision(self, found if isinstance(found, MeasuredRange) else MeasuredRange.exact(found))
 
     def needs(self) -> str:
@@ -487,11 +495,7 @@ def run(
 
 def decide(claims: Sequence[PaperClaim], rows: Mapping[str, list[Row]]) -> list[Decision]:
     """Decide the claims whose part was run in full, and those that need no run."""
-    return [
-        claim.decide([] if claim.part is None else rows[claim.part])
-        for claim in claims
-        if claim.part is None or claim.part in rows
-    ]
+    return [claim.decide(*(rows[name] for name in claim.parts)) for claim in claims if rows.keys() >= {*claim.parts}]
 
 
 def stored_rows(study: Study, part: Part, folder: Path, *, seed: int = 1) -> list[Row] | None:

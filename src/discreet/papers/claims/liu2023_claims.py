@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from discreet.papers.liu2023_simulation import EPSILONS, MAIN, REPEATS, RHOS
-from discreet.papers.study import MeasuredRange, PaperClaim, Rows, compared, votes
+from discreet.papers.study import MeasuredRange, PaperClaim, Rows, compared, size_of, votes
 
 # ---- Claims of liu2023 section 5, decided from the stored simulations at the paper's own 500 repeats
 
@@ -308,6 +308,76 @@ def _said() -> Iterator[PaperClaim]:
     yield from (_concentrated_is_no_better(case) for case in _CASES)
 
 
+def _bias_size(row: Row) -> MeasuredRange:
+    spread = sqrt(max(row["rmse"] ** 2 - row["bias"] ** 2, 0.0) / REPEATS)
+    return size_of(MeasuredRange.of(row["bias"], spread))
+
+
+def _nearer_zero(case: Subsection, ones: Sequence[str], others: Sequence[str], n: Sequence[int]) -> Any:
+    """Share of comparisons in which one method's bias is surely, or may be, no larger than another's."""
+
+    def measure(rows: Rows) -> MeasuredRange:
+        return votes(
+            (
+                compared(_bias_size(by[one]), _bias_size(by[other]))
+                for (size, _, _), by in _settings(case.rows(rows))
+                if size in n
+                for one in ones
+                for other in others
+            ),
+            high=0.0,
+        )
+
+    return measure
+
+
+def _less_biased(
+    case: Subsection, ones: Sequence[str], others: Sequence[str], claim: str, n: Sequence[int] = (100_000, 1_000_000)
+) -> PaperClaim:
+    return _of(
+        case, claim, "share of comparisons in which its bias is no larger", _nearer_zero(case, ones, others, n), 0.5
+    )
+
+
+def _unbiased(
+    case: Subsection, names: Sequence[str], claim: str, n: Sequence[int] = (100_000, 1_000_000)
+) -> PaperClaim:
+    """Bias within three standard errors of the simulation of 0."""
+
+    def measure(rows: Rows) -> MeasuredRange:
+        found = [by[name] for (size, _, _), by in _settings(case.rows(rows)) if size in n for name in names]
+        return MeasuredRange.exact(sum(_bias_size(row).low == 0 for row in found) / len(found))
+
+    return _of(case, claim, "share of settings in which the bias cannot be told from 0", measure, 0.9)
+
+
+def _said_of_bias() -> Iterator[PaperClaim]:
+    """What each subsection says of bias."""
+    one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve = _CASES
+    yield _less_biased(one, ("4S", "4SDD", "winsorized", "trimmed"), ("6S", "6SDD"),
+                       "Bias: 4S, 4SDD, winsorized and trimmed means are better than 6S and 6SDD.")  # fmt: skip
+    near = ("trimmed", "2S", "naive", "winsorized")
+    yield _unbiased(two, near, "Bias: trimmed mean, 2S and the naïve method are as close to 0 as the winsorized mean.")
+    yield _unbiased(two, ("4S",), "Bias: 4S also performs well at n = 1m.", (1_000_000,))
+    for case, best, others in (
+        (three, ("6SDD",), ("6S", "4S", "4SDD", "2S")),
+        (five, ("winsorized", "trimmed"), ("4S", "6SDD", "6S", "4SDD", "2S")),
+        (seven, ("2S",), ("4S", "6SDD", "6S", "4SDD")),
+        (eight, ("6S",), ("2S", "6SDD", "4SDD")),
+        (nine, ("winsorized",), ("6S", "6SDD", "4SDD", "2S")),
+        (eleven, ("6SDD",), ("6S", "2S", "4SDD")),
+        (twelve, ("6S",), ("2S", "4SDD", "6SDD")),
+    ):
+        who = " and ".join(best)
+        yield _less_biased(case, best, others, f"Bias: {who} approach 0 faster than {', '.join(others)}.")
+    yield _less_biased(four, ("2S",), ("4SDD", "6S", "6SDD"), "Bias: 2S is closer to 0 than the others.")
+    yield _less_biased(six, ("winsorized", "trimmed"), ("4S", "2S", "4SDD", "6SDD"),
+                       "Bias: winsorized and trimmed means are the closest to 0.")  # fmt: skip
+    yield _less_biased(six, ("4S", "2S"), ("4SDD", "6SDD"), "Bias: 4SDD and 6SDD are the worst.")
+    yield _unbiased(ten, ("trimmed", "naive"), "Bias: that of the trimmed mean and the naïve method is close to 0.")
+    yield _unbiased(ten, ("4S",), "Bias: so is that of 4S when n = 1m.", (1_000_000,))
+
+
 def _median_ratio(rows: Iterable[Row], one: str, other: str, column: str) -> MeasuredRange:
     ratios = [by[one][column] / by[other][column] for _, by in _settings(rows)]
     return MeasuredRange.of(median(ratios), sqrt(2) * _RMSE_ERROR * 1.25 / sqrt(len(ratios)) * median(ratios))
@@ -415,6 +485,7 @@ SIMULATION_CLAIMS: tuple[PaperClaim, ...] = (
         "P·MSE over a partition's variance, 4S, ε = 50, largest over P = 1000 to 100,000", _rate, high=1.5,
     ),
     *_said(),
+    *_said_of_bias(),
 )  # fmt: skip
 
 
