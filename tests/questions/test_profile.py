@@ -612,3 +612,16 @@ def test_a_profile_of_some_columns(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "d.csv").write_text("age,pay\n" + "30,100\n" * 300)
     main(["profile", str(tmp_path / "d.csv"), "--epsilon", "5", "--yes", "--columns", "age", "--json"])
     assert json.loads(capsys.readouterr().out)["profile"]["columns"] == ["age"]
+
+
+def test_whole_numbers_with_few_values_are_proposed_as_labels():
+    rng = np.random.default_rng(1)
+    rows = pa.table({
+        "two": rng.integers(1, 3, 9000), "three": rng.integers(0, 3, 9000), "many": rng.integers(0, 40, 9000),
+        "half": rng.integers(0, 2, 9000) / 2,
+    })  # fmt: skip
+    session = Session(rows, Schema(columns={}), ledger=":memory:", budget=PureDP(9.0))
+    found = session.profile(epsilon=8.0)
+    assert found.columns["two"].codes == (1, 2)
+    assert found.columns["three"].codes == (0, 1, 2)
+    assert found.columns["many"].codes == found.columns["half"].codes == ()

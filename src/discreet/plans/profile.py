@@ -119,7 +119,8 @@ class Codebook(Tidy):
         listed = self.labels.get(name)
         if listed is not None and listed.labels:
             return listed.categories()
-        return self.profile.columns[name].declared()
+        found = self.profile.columns[name]
+        return Categories(found.codes) if found.codes else found.declared()
 
     def origin(self, name: str) -> str:
         """Where the facts about a column come from."""
@@ -237,7 +238,11 @@ class Codebook(Tidy):
                 for key, value in shown.items()
             ]
         elif isinstance(column, Categories):
-            words = [f"categories = {_text(told['categories'])}"]
+            words = [f"categories = {_text(list(told['categories']))}"]
+            codes = () if name in self.schema.columns else self.profile.columns[name].codes
+            if codes and told["categories"] == list(codes):
+                numbers = f"low = {codes[0]}, high = {codes[-1]}, grid = 1"
+                words.append(f'# or labels = {{ {codes[0]} = "…" }} with their words; numbers to add up: {numbers}')
         else:
             words = ["unlisted = true"]
         about = [] if name in self.schema.columns else [f"# {self.column(name).words()}"]

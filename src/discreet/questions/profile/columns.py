@@ -698,6 +698,7 @@ _MOST_STEPS = 2**40
 """Grid steps from zero that bounds may have."""
 _SHARP = 0.02
 """Proportions whose interval is no longer are told without it."""
+_MOST_CODES, _NEARLY_ALL = 10, 0.99
 _MARKED = 10_000
 """Numbers from here on get marks between thousands: 1984 may be a year."""
 _PER_LABEL = 10
@@ -857,6 +858,15 @@ class ColumnProfile:
             grid = 2.0 ** math.ceil(math.log2(largest / _MOST_STEPS) + 1)
             return Bounds(math.floor(self.low / grid) * grid, math.ceil(self.high / grid) * grid, grid=grid)
         return Bounds(self.low, self.high, grid=1.0) if self.kind == "whole number" else Bounds(self.low, self.high)
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The few whole numbers that hold nearly all values, which are likely codes of labels; none for others."""
+        declared = self.declared()
+        if self.kind != "whole number" or not isinstance(declared, Bounds) or declared.cells > _MOST_CODES:
+            return ()
+        held = self.held is not None and self.held.value >= _NEARLY_ALL
+        return tuple(range(int(declared.low), int(declared.high) + 1)) if held else ()
 
     def shown(self, value: float) -> str:
         """A value of the column as people write it."""
