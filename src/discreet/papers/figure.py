@@ -97,7 +97,8 @@ class Figure:
     x_words
         What stands on the horizontal axis, in words.
     target
-        A value of ``y`` to compare with, drawn as a grey line, such as the level of a test.
+        A value of ``y`` to compare with, drawn as a grey line, such as the level of a test; or the column that holds
+        one value for each panel.
     paper
         Values that the paper prints, as rows with the columns of the chart: drawn as hollow red squares.
     cells
@@ -123,7 +124,7 @@ class Figure:
     where: tuple[tuple[str, Any], ...] = ()
     measure: str | None = None
     x_words: str | None = None
-    target: float | None = None
+    target: float | str | None = None
     paper: tuple[Mapping[str, Any], ...] = ()
     cells: tuple[tuple[str, Any], ...] = ()
     dots: bool = True
@@ -164,7 +165,10 @@ class Figure:
         base = alt.Chart().transform_filter("!datum.printed") if self.paper else alt.Chart()
         layers = [base.mark_bar().encode(**encoding)] if self.mark == "bar" else []
         if self.target is not None:
-            layers.append(alt.Chart().mark_rule(color="#888888", strokeDash=[4, 3]).encode(y=alt.datum(self.target)))
+            place: Any = alt.datum(self.target)
+            if isinstance(self.target, str):
+                place = alt.Y(field=self.target, aggregate="mean", type="quantitative", title=self._measure())
+            layers.append(alt.Chart().mark_rule(color="#888888", strokeDash=[4, 3]).encode(y=place))
         if self.low is not None and self.high is not None:
             low, high = self.low.replace(".", "\\."), self.high.replace(".", "\\.")  # a dot would mean a field's part
             ends = {"y": alt.Y(field=low, type="quantitative", title=self._measure()), "y2": alt.Y2(field=high)}

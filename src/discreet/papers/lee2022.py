@@ -567,6 +567,7 @@ def _cost_figure(number: int, clip: str, words: str, p: int) -> Figure:
         column="mu",
         row="model",
         log_x=True,
+        log_y=True,
         where=(("p", p),),
         cells=(("p", p),),
         note="The full grid has six sizes n, with 4,000 simulated tables each.",

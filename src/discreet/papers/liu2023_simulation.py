@@ -15,7 +15,7 @@ from discreet.core.guarantee import Guarantee, PureDP, ZeroConcentratedDP
 from discreet.inference.two_sample import Contrast
 from discreet.papers.comparisons import LAWS, Sample, simulated_contrast, summary
 from discreet.papers.figure import LETTERS, Figure, noted, told_apart, worded
-from discreet.papers.study import Row
+from discreet.papers.study import Row, with_ends
 
 # ---- MetricGrid: one line of panels for each measure, one column for each setting, as papers on simulations draw
 
@@ -36,6 +36,8 @@ class Metric:
         A value to compare with, drawn as a grey line.
     within
         Half the width of a grey band around it: the Monte-Carlo error of a method that meets the target.
+    bars
+        Whether columns with ``low`` and ``high`` after their name hold two Monte-Carlo standard errors on either side.
     """
 
     column: str
@@ -43,6 +45,7 @@ class Metric:
     scale: str = "linear"
     target: float | None = None
     within: float = 0.0
+    bars: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,7 @@ class MetricGrid(Figure):
         measures = ", ".join(metric.words for metric in self.metrics)
         told = f"{self.title}: {measures} against {worded(self.x)}, one line for each {worded(self.colour or '')}"
         bands = any(metric.within for metric in self.metrics)
-        grey = "; grey: the target, with two standard errors of the simulation on either side." if bands else "."
+        grey = "; grey: the target; bars: two standard errors of the simulation on either side." if bands else "."
         return told + grey + self._noted()
 
     def chart(self, rows: Sequence[dict[str, Any]]) -> Any:
@@ -88,7 +91,12 @@ class MetricGrid(Figure):
 
         name, column = metric.column, self.column or ""
         kept = (self.x, self.colour or "", column)
-        values = [{**{key: row[key] for key in kept}, name: row[name]} for row in rows if row[name] is not None]
+        ends = (f"{name} low", f"{name} high") if metric.bars else ()
+        values = [
+            {**{key: row[key] for key in kept}, **{key: row[key] for key in (name, *ends)}}
+            for row in rows
+            if row[name] is not None
+        ]
         if metric.scale == "log":
             values = [row for row in values if row[name] > 0]
         scale: dict[str, Any] = {"type": metric.scale, "zero": False}
@@ -104,6 +112,10 @@ class MetricGrid(Figure):
                 layers.append(base.mark_rect(color="#dddddd").encode(y=alt.datum(low), y2=alt.datum(high)))
             layers.append(base.mark_rule(color="#888888").encode(y=alt.datum(metric.target)))
         base = alt.Chart()
+        if ends:
+            bars = {key: encoding[key] for key in ("x", "color")}
+            bars["y"] = alt.Y(field=ends[0], type="quantitative", title=metric.words)
+            layers.append(base.mark_rule(opacity=0.7).encode(**bars, y2=alt.Y2(field=ends[1])))
         layers.append(base.mark_line(strokeWidth=1.2).encode(**{k: v for k, v in encoding.items() if k != "shape"}))
         if self.dots:
             marks = base.mark_point(filled=True, size=18, opacity=1)
@@ -258,7 +270,7 @@ _METRICS = (
     Metric(column="bias", words="bias", scale="symlog", target=0.0),
     Metric(column="rmse", words="RMSE", scale="log"),
     Metric(column="coverage", words="coverage", target=0.95, within=2 * sqrt(0.95 * 0.05 / REPEATS)),
-    Metric(column="width", words="width of intervals", scale="log"),
+    Metric(column="width", words="width of intervals", scale="log", bars=False),
 )
 _ERROR = Metric(column="rejected", words="type I error", target=0.05, within=2 * sqrt(0.95 * 0.05 / REPEATS))
 _POWER = Metric(column="rejected", words="power", target=1.0)
@@ -266,7 +278,7 @@ _POWER = Metric(column="rejected", words="power", target=1.0)
 
 def drawn(rows: list[Row]) -> list[Row]:
     """The rows of the figures, smallest n first, each with the label of its panel."""
-    ordered = sorted(rows, key=lambda row: (row["n"], row["P"]))
+    ordered = with_ends(sorted(rows, key=lambda row: (row["n"], row["P"])), _errors)
     return [
         {
             **row,
@@ -277,6 +289,13 @@ def drawn(rows: list[Row]) -> list[Row]:
         for row in ordered
         if row["method"] in _DRAWN
     ]
+
+
+def _errors(row: Row) -> dict[str, float]:
+    """Monte-Carlo standard errors of one row: of a mean, of a root mean square of normal errors, of two shares."""
+    spread = sqrt(max(row["rmse"] ** 2 - row["bias"] ** 2, 0.0) / REPEATS)
+    found = {"bias": spread, "rmse": row["rmse"] / sqrt(2 * REPEATS)}
+    return found | {name: sqrt(row[name] * (1 - row[name]) / REPEATS) for name in ("coverage", "rejected")}
 
 
 def _short(number: int) -> str:

@@ -642,6 +642,16 @@ def _subjects(kind: str) -> tuple[str, ...]:
 
 def _figures(kind: str, omission: str, title: str) -> tuple[Figure, ...]:
     """One chart per subject, as in the paper's gallery (appendix A)."""
+    if omission == "sampling" and kind == "mean":
+        return tuple(
+            Figure(
+                name=_file_name(omission, kind, subject),
+                title=f"{_numbers(kind, omission, subject)}. {title}: {subject}; grey: without sampling", x="rate",
+                y="with", low="low", high="high", row="method", column="epsilon", log_y=True, target="without",
+                dots=False, where=(("subject", subject),), measure=_utility(kind, subject),
+            )
+            for subject in _subjects(kind)
+        )  # fmt: skip
     if omission == "sampling":
         return tuple(
             Figure(
