@@ -1,9 +1,13 @@
 """Weights, strata and clusters: sensitivity by brute force, estimates and standard errors by other formulas."""
 
+import csv
 import itertools
 import math
+import re
+import shlex
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +29,7 @@ from discreet import (
     Session,
     ZeroConcentratedDP,
 )
+from discreet.cli.main import main
 from discreet.core.errors import DiscreetError
 from discreet.inference.design import DesignMoments
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
@@ -458,6 +463,7 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("not proved under a design", lambda: session.omitting(PoissonSample(0.5)).count(epsilon=1.0))
     refused("what the design is made of", lambda: session.mean("w", epsilon=1.0))
     public = session_of([{}], schema_of(strata="h", population={"s": 10.0, "t": 20.0}))
+    refused("multiply it with", lambda: public.sum("y", by="h", epsilon=1.0))
     refused("says already how many", lambda: public.count(epsilon=1.0))
     refused("whose total is not known", lambda: public.where("y > 2").mean("y", epsilon=1.0))
     for question in [
@@ -515,3 +521,23 @@ def test_a_filter_leaves_the_number_of_sampled_rows_open(sample):
     n = inside.sum()
     assert found.standard_error == pytest.approx(math.sqrt(n / (n - 1) * ((w * y)[inside] ** 2).sum()), rel=1e-9)
     assert isinstance(session.schema.where, Formula)
+
+
+def test_the_guide_runs_from_declaration_to_publication(tmp_path, monkeypatch):
+    """The page's own rows, plan file and commands; what is published tells the design and the quality."""
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "weighted_survey.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    made = "\n".join(re.findall(r"^(?:>>>|\.\.\.) ?(.*)$", page.partition("## Declare")[0], flags=re.MULTILINE))
+    exec(made, {})
+    Path("survey.toml").write_text(re.search(r"```toml\n(.*?)```", page, flags=re.DOTALL)[1], encoding="utf-8")
+    for line in re.findall(r"^\$ discreet (.*)$", page, flags=re.MULTILINE):
+        main(shlex.split(line))
+    told = (tmp_path / "survey-report" / "report.html").read_text(encoding="utf-8")
+    assert "a sample with weights" in told
+    assert "moved the weights of others is not covered" in told
+    published = (tmp_path / "survey-report" / "results.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(published.splitlines())
+    found = {(row["release"], row["region"], row["measure"]): float(row["estimate"]) for row in rows}
+    assert 28 < found["income", "", "mean"] < 45
+    assert {measure for _, _, measure in found} >= {"respondents", "effective respondents", "design effect"}
+    assert 0.6 < found["employment", "south", "proportion"] < 0.8

@@ -360,10 +360,11 @@ def design_measurement(
     design = cast(Design, schema.design)
     trim, top = trim_steps(schema)
     weights = schema.bounds(design.weight)
-    for name in (*by, *([] if value is None else [value])):
-        if name in (design.weight, design.strata) and (name == value or design.population):
-            rule = "is what the design is made of"
-            raise InvalidParameter("column" if name == value else "by", name, rule, "Ask about another column.")
+    if value in (design.weight, design.strata):
+        raise InvalidParameter("column", value, "is what the design is made of", "Ask about another column.")
+    if design.population and design.strata in by and of in ("estimated total", "estimated count"):
+        fix = "Ask for the mean or proportion by stratum, and multiply it with the stratum's population."
+        raise InvalidParameter("by", by, "holds the strata, whose populations are public", fix)
     strata = () if design.strata is None or design.strata in by else (design.strata,)
     labels = schema.categories(strata[0]).labels if strata else ()
     if schema.where is not None and design.population:
@@ -385,7 +386,7 @@ def design_measurement(
         weight_high=design.weight_high,
         top=float(top * weights.step),
         strata=tuple(labels),
-        population=tuple(design.population[one] for one in labels) if design.population else (),
+        population=tuple(design.population[one] for one in labels) if design.population else (),  # none by stratum
         whole=schema.where is None,
     )
     groups = schema.cells(by) if by else 1

@@ -288,6 +288,8 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
             return self._of_every_label(labels, by)
         if label is None or not isinstance(label, str | int) or label not in labels:
             raise InvalidParameter("label", label, "is not a label of the column", spelling(label, labels))
+        if self.column in by:
+            raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
         place = labels.index(label)
         if self.schema.design is not None:
             no_design_for(self, "contribution", "all_rows", "output", "expected_proportion")
@@ -295,8 +297,6 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
                 self, "proportion", by, value=self.column, label=place, expected_rows=self.expected_rows,
                 read="the share",
             )  # fmt: skip
-        if self.column in by:
-            raise InvalidParameter("by", by, f"must not hold {self.column!r} itself", "Name another column.")
         expected = Expected(rows=self.expected_rows, mean=self.expected_proportion)
         # Where nothing is expected, labels are equally frequent.
         share = (
