@@ -360,7 +360,7 @@ def design_measurement(
     design = cast(Design, schema.design)
     trim, top = trim_steps(schema)
     weights = schema.bounds(design.weight)
-    if value in (design.weight, design.strata):
+    if value is not None and value in (design.weight, design.strata):
         raise InvalidParameter("column", value, "is what the design is made of", "Ask about another column.")
     if design.population and design.strata in by and of in ("estimated total", "estimated count"):
         fix = "Ask for the mean or proportion by stratum, and multiply it with the stratum's population."
