@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from flint import Ordering, fmpz_mpoly_ctx
 from scipy.optimize import linprog
+from scipy.special import logsumexp
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP
@@ -201,3 +203,72 @@ def test_refuses_other_guarantees_and_empty_universes() -> None:
         suppression(PureDP(1.0), half, [], largest=1)
     with pytest.raises(InvalidParameter, match="largest"):
         suppression(PureDP(1.0), half, ["a"], largest=0)
+
+
+def outcomes(data: list[float], m: float, M: float):  # type: ignore[no-untyped-def]
+    """Every subset that suppression may keep, by positions, with its probability."""
+    chances = [1 - m - (M - m) * sum(abs(x - y) for y in data) / len(data) for x in data]
+    for kept in itertools.product((True, False), repeat=len(data)):
+        weight = math.prod(p if one else 1 - p for p, one in zip(chances, kept, strict=True))
+        yield [x for x, one in zip(data, kept, strict=True) if one], weight
+
+
+def renyi(first: np.ndarray, second: np.ndarray, order: float, step: float) -> float:
+    """D_α of two densities on a grid."""
+    logs = order * np.log(first) + (1 - order) * np.log(second)
+    return float((logsumexp(logs) + math.log(step)) / (order - 1))
+
+
+@pytest.mark.parametrize(("m", "M"), [(0.3, 0.3), (0.2, 0.5), (0.1, 0.9)])
+def test_suppression_under_zcdp_and_with_a_replaced_record(m: float, M: float) -> None:
+    """All data sets of up to four records of {0, ½, 1}, against Gaussian sums and a mechanism that tells its size."""
+    universe, sigma, epsilon = (0.0, 0.5, 1.0), 0.8, 0.7
+    grid, step = np.linspace(-14.0, 18.0, 6401), 0.005
+    c = (M - m) / min(m, 1 - M)
+    own = math.log(max((1 - m) / (1 - M), M / m))
+    rho = 1 / (2 * sigma**2)
+
+    def density(data: list[float], value):  # type: ignore[no-untyped-def]
+        parts = (weight * np.exp(-(((grid - value(kept)) / sigma) ** 2) / 2) for kept, weight in outcomes(data, m, M))
+        return sum(parts) / (sigma * math.sqrt(2 * math.pi))
+
+    def told(data: list[float], y: float) -> dict[tuple[int, bool], float]:
+        """The size of what is kept, and by randomised response whether y is in it."""
+        found: dict[tuple[int, bool], float] = {}
+        for kept, weight in outcomes(data, m, M):
+            for said in (True, False):
+                right = 1 / (1 + math.exp(-epsilon))
+                chance = right if said == (y in kept) else 1 - right
+                found[len(kept), said] = found.get((len(kept), said), 0.0) + weight * chance
+        return found
+
+    most_added = most_replaced = most_told = 0.0
+    for size in range(4):
+        for data in itertools.combinations_with_replacement(universe, size):
+            for y in universe:
+                rest, larger = list(data), [*data, y]
+                pair = density(rest, len), density(larger, len)  # a count moves by one
+                for order in (1.5, 2.0, 8.0):
+                    worst = max(renyi(*pair, order, step), renyi(*pair[::-1], order, step))
+                    assert worst <= order * (rho + c**2 * size / (2 * (size + 1) ** 2)) + 1e-9
+                    most_added = max(most_added, worst / (order * rho))
+                for other in universe:
+                    replaced = [*data, other]
+                    n = size + 1
+                    both = density(larger, sum), density(replaced, sum)  # a sum moves by one at most
+                    allowed = rho + own**2 / 2 + c**2 * (n - 1) / (2 * n**2)
+                    worst = max(renyi(*both, 2.0, step), renyi(*both[::-1], 2.0, step))
+                    assert worst <= 2 * allowed + 1e-9
+                    most_replaced = max(most_replaced, worst / (2 * rho))
+                    one, two = told(larger, y), told(replaced, y)
+                    loss = max(abs(math.log(one[key] / two[key])) for key in one)
+                    assert loss <= c + max(epsilon + math.log((1 - m) / (1 - M)), math.log(M / m)) + 1e-12
+                    most_told = max(most_told, loss)
+    assert most_told >= epsilon - 1e-12  # nothing is amplified with a replaced record
+    assert most_added > 0.3
+    if m == M:
+        assert most_told == pytest.approx(epsilon, rel=1e-12)
+        # With one record or none the parameter grows towards ρ, by at least what its chance of staying leaves.
+        found = [renyi(density([1.0], len), density([], len), order, step) / order for order in (2.0, 6.0, 14.0)]
+        assert found == sorted(found)
+        assert rho - math.log(1 / (1 - m)) / 13.0 - 1e-6 <= found[-1] <= rho + 1e-9
