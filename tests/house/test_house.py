@@ -217,7 +217,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 211,
-    "code lines": 56_053,
+    "code lines": 56_101,
     "classes": 528,
     "class names with several meanings": 0,
     "entries at the top": 16,
