@@ -72,6 +72,7 @@ NONE = {
     "sum",
     "running_total",
     "quantile",
+    "slope",
     "mode",
     "clusters",
     "common_labels",

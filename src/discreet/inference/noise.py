@@ -53,8 +53,8 @@ def excess_kurtosis(law: Law) -> float:
     >>> round(excess_kurtosis(Laplace(2.0).law(0.0)), 6), abs(round(excess_kurtosis(Gaussian(2.0).law(0.0)), 6))
     (3.0, 0.0)
     """
-    chances = scipy.special.expit(_LOGITS)
-    weights = chances * scipy.special.expit(-_LOGITS)
+    chances = 1 / (1 + np.exp(-_LOGITS))  # without scipy, which takes a plan longer to import than all else
+    weights = chances * chances[::-1]
     weights /= weights.sum()
     values = np.asarray(law.quantile(chances), dtype=float) - float(np.ravel(law.mean)[0])
     square = float(weights @ values**2)
