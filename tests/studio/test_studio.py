@@ -287,7 +287,20 @@ def test_requests_from_other_pages_are_refused(browser, folder, headers):
 
 @pytest.mark.parametrize(
     "path",
-    ["/add", "/change", "/remove", "/undo", "/text", "/run", "/approve", "/declare", "/new", "/bundle", "/anchor"],
+    [
+        "/add",
+        "/change",
+        "/remove",
+        "/undo",
+        "/text",
+        "/run",
+        "/approve",
+        "/declare",
+        "/new",
+        "/tour",
+        "/bundle",
+        "/anchor",
+    ],
 )
 def test_changes_need_the_token_of_our_pages(browser, folder, path):
     before = (folder / "people.toml").read_text()
@@ -461,6 +474,49 @@ def test_nothing_is_wrong_before_anything_was_typed(browser, folder):
     data = tomllib.loads((folder / "people.toml").read_text())
     assert data["schema"]["columns"]["age"] == {"low": 0, "high": 100}
     assert data["release"][1]["column"] == "age"
+
+
+def test_codes_bands_missing_values_words_and_filters_are_typed_in_words(browser, folder):
+    plan = folder / "people.toml"
+    place = ["schema", "columns", "sex"]
+    page = browser.post("/declare?plan=people.toml", {"column": "sex", "as": "codes"}).text
+    assert "Give every code of sex with its word." in page
+    browser.change("people.toml", [*place, "labels"], "f = women, m = men", "")
+    browser.change("people.toml", [*place, "missing"], "99, N", "")
+    browser.change("people.toml", [*place, "label"], "Sex", "")
+    browser.change("people.toml", ["schema", "columns", "income", "measured_in"], "€", "")
+    page = browser.post("/declare?plan=people.toml", {"column": "age", "as": "grouped"}).text
+    assert "Give the ends of the bands of age group." in page
+    group = ["schema", "columns", "age group"]
+    browser.change("people.toml", [*group, "bands"], "0, 18, 65, 120", "")
+    browser.change("people.toml", [*group, "categories"], "young, middle, 65+", "")
+    browser.post("/add?plan=people.toml", {"ask": "table"})
+    browser.change("people.toml", ["release", 1, "columns"], "sex\nage group", "age group")
+    browser.change("people.toml", ["release", 1, "where"], "income > 10", "")
+    page = browser.get("/plan?plan=people.toml").text
+    assert "women, men" in page
+    assert "young, middle, 65+" in page
+    assert re.search(r'class="problem"[^>]*>[^<]', page) is None
+    data = tomllib.loads(plan.read_text())
+    assert data["schema"]["columns"]["sex"] == {
+        "labels": {"f": "women", "m": "men"},
+        "missing": ["99", "N"],
+        "label": "Sex",
+    }
+    assert data["schema"]["columns"]["age group"]["value"] == '"age"'
+    assert data["release"][1]["where"] == "income > 10"
+
+
+def test_the_tour_is_on_made_up_people_and_says_a_word_at_each_step(browser, folder):
+    page = browser.post("/tour").text
+    assert "made-up survey" in page
+    assert page.count('class="todo">') >= 5
+    assert "± " in page  # its first question is planned
+    data = tomllib.loads((folder / "tour.toml").read_text())
+    assert data["source"]["path"] == "tour.csv"
+    assert "tour-2.toml" in str(browser.post("/tour").url)
+    assert "made-up survey" not in browser.get("/plan?plan=people.toml").text
+    assert not list(folder.glob("*.ledger"))
 
 
 def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):

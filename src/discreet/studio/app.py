@@ -93,6 +93,7 @@ _SEEN: dict[str, Handler] = {
 }
 _DONE: dict[str, Handler] = {
     "/new": start_pages.make_plan,
+    "/tour": start_pages.make_tour,
     "/connect": start_pages.new_page,
     "/upload": start_pages.upload,
     "/change": plan_pages.change,

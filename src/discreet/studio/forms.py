@@ -91,6 +91,13 @@ def _toml(text: str) -> Any:
         return text
 
 
+def _codes(text: str) -> Any:
+    """Codes with their words: 1 = men, 2 = women, between commas or line ends; others stay text."""
+    pairs = [part.partition("=") for part in text.replace("\n", ",").split(",") if part.strip()]
+    fit = all(mark and code.strip() and word.strip() for code, mark, word in pairs)
+    return {code.strip(): word.strip() for code, _, word in pairs} if fit else text
+
+
 def _flag(text: str) -> Any:
     return {"true": True, "false": False}.get(text, text)
 
@@ -101,6 +108,8 @@ _READ = {
     "numbers": _numbers,
     "labels": _labels,
     "label": _label,
+    "codes": _codes,
+    "words": lambda text: [str(one) for one in _labels(text)],
     "columns": lambda text: text.split("\n"),
     "flag": _flag,
     "toml": _toml,
@@ -112,6 +121,8 @@ def shown_text(kind: str, value: Any) -> str:
 
     Examples
     --------
+    >>> typed_value("codes", "1 = men, 2 = women"), shown_text("codes", {"1": "men", "2": "women"})
+    ({'1': 'men', '2': 'women'}, '1 = men, 2 = women')
     >>> shown_text("numbers", [0, 18.5]), shown_text("labels", ["a", "b, c"]), shown_text("toml", {"low": 0})
     ('0, 18.5', '"a", "b, c"', '{ low = 0 }')
     """
@@ -119,8 +130,14 @@ def shown_text(kind: str, value: Any) -> str:
         return ""
     if kind == "columns":
         return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
-    if kind in ("numbers", "labels") and isinstance(value, list):
+    if kind == "words" and isinstance(value, list) and not any(set(str(one)) & set(',"\n') for one in value):
+        return ", ".join(map(str, value))
+    if kind in ("numbers", "labels", "words") and isinstance(value, list):
         return _listed(kind, value)
+    if kind == "codes" and isinstance(value, Mapping):
+        named = {str(code): word for code, word in value.items()}
+        pairs = ", ".join(f"{code} = {word}" for code, word in named.items())
+        return pairs if not named or _codes(pairs) == named else _plain(value)
     return _plain(value) if kind == "toml" else _word(value)
 
 
@@ -183,13 +200,26 @@ _COLUMN = {
     ),
     "grid": ("toml", "step", "Values are rounded to multiples of it: 1 for years, 0.01 for money. It may stay empty."),
     "categories": ("labels", "labels", "Every label that can occur, with commas between; from the questionnaire, say."),
+    "labels": ("codes", "codes and their words", "Every code that can occur, with its word: 1 = men, 2 = women."),
+    "bands": ("numbers", "ends of the bands", "0, 18, 65, 120 makes 0–17, 18–64 and 65–120, with 120 in the last."),
+    "value": ("text", "computed from", "A column of the plan, or a formula such as income / hours."),
+    "label": ("text", "called", "What readers are told: yearly income. It may stay empty."),
+    "measured_in": ("text", "measured in", "The unit: years, €, dollars."),
     "unlisted": ("flag", "labels are not public", "Only the question “Which labels occur?” can use the column."),
     "unknown": ("text", "other labels", "What happens to labels that are not on the list: drop, or =other."),
     "missing": ("labels", "read as missing", "Codes that stand for no answer: 99, N, unknown."),
     "nulls": ("toml", "missing values", "Empty: rows without a value are dropped. Or a value that takes their place."),
 }  # fmt: skip
 _LABELLED = {"categories", "labels", "bands"}
-_SHOWN = {"number": ("low", "high", "grid"), "labels": ("categories",), "unlisted": ("unlisted",)}
+_SHOWN = {
+    "number": ("low", "high", "grid"), "labels": ("categories",), "codes": ("labels",), "bands": ("bands",),
+    "unlisted": ("unlisted",),
+}  # fmt: skip
+_MORE = {
+    "number": ("nulls", "missing", "label", "measured_in"), "labels": ("nulls", "missing", "label"),
+    "codes": ("nulls", "missing", "label"), "bands": ("categories", "label"), "unlisted": (),
+}  # fmt: skip
+"""What else a column of each kind may have."""
 _TOP: dict[Place, tuple[str, str, str]] = {
     ("title",): ("text", "title", "What the report is called."),
     ("budget", "epsilon"): (
@@ -251,7 +281,7 @@ class Field:
     @property
     def long(self) -> bool:
         """True where the field needs more than a line."""
-        return self.kind in ("labels", "source")
+        return self.kind in ("labels", "codes", "source")
 
 
 def place_of_name(name: str) -> Place | None:
@@ -275,6 +305,8 @@ def kind_at(place: Place, data: Mapping[str, Any]) -> str:
         release = value_at(data, place[:2])
         entry = _entry(release.get("ask")) if isinstance(release, Mapping) else None
         return next((one.kind for one in entry.settings if one.name == last), "text") if entry else "text"
+    if place[:2] == ("schema", "columns") and last == "missing" and kind_of(value_at(data, place[:3])) != "number":
+        return "words"  # a label is compared as text, whatever it looks like
     if place[:2] == ("schema", "columns") and len(place) == 4:
         return _COLUMN[str(last)][0] if last in _COLUMN else "text" if last == "source" else "toml"
     return "number" if last in ("total", "groups", "rows", "size", *_SPENDING) else "text"
@@ -314,6 +346,10 @@ def column_note(draft: Draft, name: str) -> tuple[str, bool]:
     """The next thing to do about a column, and whether something that was typed is wrong."""
     given = value_at(draft.data, ("schema", "columns", name))
     problem = draft.problems.get(("schema", "columns", name))
+    if isinstance(given, Mapping) and given.get("labels") == {}:
+        return f"Give every code of {name} with its word.", False
+    if isinstance(given, Mapping) and given.get("bands") == []:
+        return f"Give the ends of the bands of {name}.", False
     if problem is None or not isinstance(given, Mapping):
         return (plain_words(problem) if problem else ""), problem is not None
     low, high = given.get("low"), given.get("high")
@@ -338,10 +374,15 @@ def column_summary(given: Any) -> str:
         return ""
     if "unlisted" in given:
         return "labels that are not public"
+    if isinstance(given.get("labels"), Mapping):
+        return ", ".join(map(str, given["labels"].values()))
     if isinstance(given.get("categories"), list):
         return ", ".join(map(str, given["categories"]))
+    if isinstance(given.get("bands"), list):
+        return f"bands that end at {', '.join(map(_word, given['bands']))}"
     if "low" in given and "high" in given:
-        return f"{_word(given['low'])} to {_word(given['high'])}"
+        unit = f" {given['measured_in']}" if "measured_in" in given else ""
+        return f"{_word(given['low'])} to {_word(given['high'])}{unit}"
     return ", ".join(given)
 
 
@@ -380,28 +421,32 @@ def unit_fields(draft: Draft, columns: Sequence[str]) -> list[Field]:
 
 
 def kind_of(given: Any) -> str:
-    """The kind of a declaration: numbers, labels, or labels that are not public."""
+    """The kind of a declaration: numbers, labels, codes of labels, bands, or labels that are not public."""
     held = set(given) if isinstance(given, Mapping) else set()
-    return "labels" if held & _LABELLED else "unlisted" if "unlisted" in held else "number"
+    named = {"bands": "bands", "labels": "codes", "categories": "labels", "unlisted": "unlisted"}
+    return next((kind for key, kind in named.items() if key in held), "number")
 
 
-def column_fields(draft: Draft, name: str) -> list[Field]:
-    """The declaration of one column."""
+def column_fields(draft: Draft, name: str) -> tuple[list[Field], list[Field]]:
+    """The declaration of one column: what it needs and where that is known from, and the rest."""
     place: Place = ("schema", "columns", name)
     declared = value_at(draft.data, place)
     given = declared if isinstance(declared, Mapping) else {}
     kind = kind_of(given)
-    others = [key for key in given if key not in (*_SHOWN[kind], "source")]
-    if {"bands", "labels", "value"} & set(given):
-        shown = [key for key in given if key != "source"]
-    else:
-        shown = [*_SHOWN[kind], *(() if kind == "unlisted" else ("nulls",)), *(one for one in others if one != "nulls")]
-    fields = []
+    usual = (*_SHOWN[kind], *_MORE[kind])
+    shown = [*usual, *(key for key in given if key not in (*usual, "source"))]
+    first: list[Field] = []
+    rest: list[Field] = []
     for key in shown:
         typed, label, words = _COLUMN.get(key, ("toml", key, "As in a plan file."))
-        fields.append(_field(draft, (*place, key), typed, label, words, required=key in ("low", "high", "categories")))
+        typed = "words" if key == "missing" and kind != "number" else typed
+        if key == "categories" and kind == "bands":
+            label, words = "names of the bands", "0–17, 18–64, 65+, if they shall have names of their own."
+        needed = key in _SHOWN[kind] and key not in ("grid", "unlisted")
+        main = needed or key in ("unlisted", "value")
+        (first if main else rest).append(_field(draft, (*place, key), typed, label, words, required=needed))
     words = "Where this is public: a questionnaire, a law, last year's table. Reviewers need it."
-    return [*fields, _field(draft, (*place, "source"), "source", "known from", words)]
+    return [*first, _field(draft, (*place, "source"), "source", "known from", words)], rest
 
 
 _YES_OR_NO = (("", "usual"), ("true", "yes"), ("false", "no"))
@@ -434,7 +479,9 @@ def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Fiel
         limits.append(_field(draft, place, "flag", "one row per person", words, options=_YES_OR_NO))
     words = "Drop rows at random first, such as { poisson = 0.2 }: quicker, and less accurate."
     omitted = _field(draft, ("release", position, "omit"), "toml", "omit", words)
-    return [*first, *spent], [titled, *rest, *limits, omitted]
+    words = "A condition on columns of the plan: age >= 18 and region != 'Islands'. Empty: all rows."
+    filtered = _field(draft, ("release", position, "where"), "text", "only rows where", words)
+    return [*first, *spent], [titled, filtered, *rest, *limits, omitted]
 
 
 def _paid(draft: Draft, release: Mapping[str, Any]) -> list[str]:
@@ -472,7 +519,9 @@ def _setting(draft: Draft, place: Place, setting: SettingHelp, release: Mapping[
     elif setting.kind == "flag":
         options = _YES_OR_NO
     elif setting.kind == "label":
-        labels = value_at(declared if isinstance(declared, Mapping) else {}, (str(release.get("column")), "categories"))
+        about = value_at(declared if isinstance(declared, Mapping) else {}, (str(release.get("column")),))
+        codes = about.get("labels") if isinstance(about, Mapping) else None
+        labels = [*codes.values()] if isinstance(codes, Mapping) else value_at({"": about}, ("", "categories"))
         if isinstance(labels, list):
             options = (("", "–"), *((shown_text("label", one), shown_text("label", one)) for one in labels))
     return _field(

@@ -23,7 +23,7 @@ from discreet.results.display import printable
 from discreet.results.wording import attacker_words
 from discreet.studio import forms
 from discreet.studio.desk import Desk, Draft, FormData, form_of, from_script
-from discreet.studio.start_pages import columns_of
+from discreet.studio.start_pages import TOUR, columns_of
 from discreet.studio.toml_document import GONE, Conflict, Place, TomlDocument, digest_of, value_at
 
 # ---- Live view: errors, costs and warnings of a draft, ready to be shown. Reads no data.
@@ -187,6 +187,8 @@ _WHOLE = ("column", "columns", "ask")
 _DECLARED: Mapping[str, Mapping[str, Any]] = {
     "number": {"low": "", "high": ""},
     "labels": {"categories": []},
+    "codes": {"labels": {}},
+    "bands": {"bands": []},
     "unlisted": {"unlisted": True},
 }
 _FIRST_PART = 0.2
@@ -221,12 +223,19 @@ def _page_facts(desk: Desk, document: TomlDocument, digest: str, draft: Draft, a
         "grouped": unit is not GONE,
         "columns": _declared(draft, known, at),
         "known": [*columns],
+        "tour": TOUR if _on_tour(draft) else {},
         "undeclared": _undeclared(draft, columns),
         "unread": refusal,
         "questions": questions,
         "gallery": [(topic, list(ones)) for topic, ones in groupby(gallery(), lambda one: one.topic)],
         "live": live,
     }
+
+
+def _on_tour(draft: Draft) -> bool:
+    """True for the plan of the tour, whose data is made up."""
+    path = value_at(draft.data, ("source", "path"))
+    return isinstance(path, str) and path.startswith("tour") and path.endswith(".csv")
 
 
 def _said(
@@ -249,7 +258,11 @@ def _said(
     }
 
 
-_ASKS = {"number": ("mean", "median", "histogram"), "labels": ("proportion", "table"), "unlisted": ("common_labels",)}
+_LABELS = ("proportion", "table")
+_ASKS = {
+    "number": ("mean", "median", "histogram"), "labels": _LABELS, "codes": _LABELS, "bands": ("table",),
+    "unlisted": ("common_labels",),
+}  # fmt: skip
 """Questions that are offered beside a column."""
 
 
@@ -260,6 +273,7 @@ def _declared(draft: Draft, known: Mapping[str, Any], at: str) -> list[dict[str,
         note, wrong = forms.column_note(draft, name)
         kind = forms.kind_of(given)
         fit = [one for ask in _ASKS[kind] for one in gallery() if one.ask == ask]
+        main, more = forms.column_fields(draft, name)
         asks = [(one.ask, one.heading.format(subject=name, noun="rows", columns=name)) for one in fit]
         told.append(
             {
@@ -269,7 +283,8 @@ def _declared(draft: Draft, known: Mapping[str, Any], at: str) -> list[dict[str,
                 "note": note,
                 "wrong": wrong,
                 "open": at == f"column {name}" or (bool(note) and not at.startswith("column ")),
-                "fields": forms.column_fields(draft, name),
+                "main": main,
+                "more": more,
                 "asks": asks,
             }
         )
@@ -375,7 +390,7 @@ _WHOLE_PAGE = {"hx-retarget": "#main", "hx-reselect": "#main", "hx-reswap": "out
 
 
 def _all_fields(told: Mapping[str, Any]) -> list[forms.Field]:
-    columns = [field for one in told["columns"] for field in one["fields"]]
+    columns = [field for one in told["columns"] for field in (*one["main"], *one["more"])]
     asked = [field for one in told["questions"] for field in (*one["main"], *one["more"])]
     return [*told["facts"], *told["unit"], *columns, *asked]
 
@@ -402,13 +417,18 @@ def declare(desk: Desk, request: Request) -> Response:
     if kind == "none":
         document.change({place: GONE})
         return desk.go_to("plan", document, at="columns")
+    if kind == "grouped":
+        name, value = f"{name} group", f'"{name}"'
+        if value_at(document.data(), ("schema", "columns", name)) is GONE:
+            document.change({("schema", "columns", name): {"value": value, "bands": []}})
+        return desk.go_to("plan", document, fragment="at", at=f"column {name}")
     if kind == "usual":
         kind = _usual_kind(desk, document, name)
     if kind not in _DECLARED or not name:
-        raise DiscreetError(f"as = {kind!r}: must be number, labels or unlisted.")
+        raise DiscreetError(f"as = {kind!r}: must be one of {', '.join(_DECLARED)}.")
     now = value_at(document.data(), place)
     if now is GONE or forms.kind_of(now) != kind:
-        kept = {key: now[key] for key in ("source",) if isinstance(now, Mapping) and key in now}
+        kept = {key: now[key] for key in ("source", "label") if isinstance(now, Mapping) and key in now}
         document.change({place: {**{key: one for key, one in _DECLARED[kind].items() if one != ""}, **kept}})
     return desk.go_to("plan", document, fragment="at", at=f"column {name}")
 

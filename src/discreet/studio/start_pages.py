@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,48 @@ def new_plan(folder: Folder, place: Path | None, given: Mapping[str, str]) -> Pa
     document["release"].append(release)
     write_new(path, tomlkit.dumps(document))
     return path
+
+
+TOUR = {
+    "data": "This is a made-up survey of 1,500 people, written into your folder as tour.csv. Nobody is in it.",
+    "unit": "In the tour, each row is one person. With several rows of a person you would choose the column that tells "
+    "people apart.",
+    "columns": "Income is declared already. Try age: add it, and say the lowest and the highest age that can occur, as "
+    "everybody knows them: 0 and 120.",
+    "questions": "A first question waits here. Open it: the picture shows how far noise will move the answer, and how "
+    "far chance moves it anyway. Then add another, such as a table of region.",
+    "price": "Move ε. Half of it is twice as private and twice as noisy; the column at the side follows.",
+}
+"""What the tour says at each step."""
+
+
+def make_tour(desk: Desk, request: Request) -> Response:
+    """Write made-up people and a plan about them, and show it with a word at each step."""
+    data = desk.folder.new("tour.csv")
+    write_new(data, _made_up())
+    path = desk.folder.new("tour.toml")
+    document = tomlkit.document()
+    document["title"] = "A tour on made-up people"
+    document["source"] = {"path": data.name}
+    document["budget"] = {"epsilon": 1.0}
+    income = {"low": 0, "high": 100_000, "label": "yearly income", "measured_in": "€"}
+    document["schema"] = {"noun": "person", "columns": {"income": income}}
+    release = tomlkit.table()
+    release.update({"name": "income", "ask": "mean", "column": "income", "expected_rows": 1500, "epsilon": 0.4})
+    document["release"] = tomlkit.aot()
+    document["release"].append(release)
+    write_new(path, tomlkit.dumps(document))
+    return RedirectResponse(f"/plan?plan={quote(path.name, safe='')}&at=data", status_code=303)
+
+
+def _made_up() -> str:
+    """People that nobody is: the same ones every time."""
+    chance, lines = random.Random(1), ["age,region,income"]
+    for _ in range(1500):
+        age = chance.randint(18, 90)
+        income = min(100_000, round(chance.lognormvariate(10.2, 0.5) + 150 * min(age, 60)))
+        lines.append(f"{age},{chance.choice(['north', 'south', 'west'])},{income}")
+    return "\n".join(lines) + "\n"
 
 
 def _tenth(epsilon: Any) -> Any:
