@@ -1,6 +1,7 @@
 """χ² tests on releases: valid p-values, size, power, statistics against plain loops, refusals."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -426,3 +427,24 @@ def test_the_level_of_the_published_pvalue(resamples: int, level: float) -> None
     everything = np.arange(resamples + 1.0)
     rejected = [method.pvalue(one, np.delete(everything, place)) < 0.05 for place, one in enumerate(everything)]
     assert np.mean(rejected) == pytest.approx(level)
+
+
+def test_as_published_is_the_papers_algorithm_without_a_second_argument() -> None:
+    """Algorithms 2 and 3: Pearson's statistic of the published table, and the share of resamples at or above it."""
+    table = ContingencyTable({"side": ["a", "b", "c"]})
+    tables = [
+        release(table.exact_counts(np.array(one), neighbours=Neighbours.REPLACE_ONE), Gaussian(2.0), rng=seed)
+        for seed, one in enumerate(([30, 30, 45], [33, 29, 40]))
+    ]
+    shares = [0.3, 0.3, 0.4]
+    for test in (partial(goodness_of_fit, tables[0], shares), partial(homogeneity, tables)):
+        found = test(null=MonteCarlo(n_resamples=99, rng=3, as_published=True))
+        named = test(null=MonteCarlo(n_resamples=99, rng=3, as_published=True), statistic="pearson")
+        assert (found.statistic, found.pvalue) == (named.statistic, named.pvalue)
+        assert found.pvalue * 99 == pytest.approx(round(found.pvalue * 99))  # a share of 99, not of 100
+        other = test(null=MonteCarlo(n_resamples=99, rng=3, as_published=True), statistic="shrunken")
+        assert other.statistic != found.statistic
+    value = np.asarray(tables[0].value)
+    wanted = float(np.sum((value - value.sum() * np.array(shares)) ** 2 / (value.sum() * np.array(shares))))
+    found = goodness_of_fit(tables[0], shares, null=MonteCarlo(n_resamples=9, rng=3, as_published=True))
+    assert found.statistic == pytest.approx(wanted, rel=1e-12)

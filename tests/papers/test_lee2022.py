@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import lambertw, ndtr, ndtri
 
+from discreet.core.errors import InvalidParameter
 from discreet.mechanisms.laplace import LaplaceProfile
-from discreet.papers import lee2022, load, run
-from discreet.papers.lee2022 import crossing_by_ratio, crossing_on_tables
+from discreet.papers import lee2022, load, load_all, run
+from discreet.papers.lee2022 import age_shares, crossing_by_ratio, crossing_on_tables
 
 
 def test_the_three_crossings():
@@ -102,3 +103,27 @@ def test_figure_6_has_four_curves_and_tables_show_every_mechanism():
     cells = study.part("figure-7-8").compute({"model": "I", "p": 10, "mu": 0.25, "n": 50, "draws": 20}, 1)
     (line,) = study.part("figure-7-8").shown(study.part("figure-7-8").summary(list(cells)))
     assert {"M_Lap", "M_G", "M_r", "M_JS0", "M_JS", "M_rJS"} <= line.keys()
+
+
+def test_the_tests_run_on_official_age_tables(tmp_path) -> None:
+    """Counts become shares, ten-year groups add pairs, and a wrong file is told before anything runs."""
+    with pytest.raises(InvalidParameter, match=r"no file ages\.csv"):
+        load("lee2022", tmp_path)
+    assert {one.paper: one for one in load_all(tmp_path)}["lee2022"] is load("lee2022")
+    korea, states = [100 + 3 * k for k in range(18)], [7 * k + 1 for k in range(18)]
+    lines = [f"{a},{b}" for a, b in zip(korea, states, strict=True)]
+    (tmp_path / "ages.csv").write_text("korea,states\n" + "\n".join(lines) + "\n")
+    first, second = age_shares(9, str(tmp_path))
+    assert first[0] == (korea[0] + korea[1]) / sum(korea)
+    assert second[8] == pytest.approx((states[16] + states[17]) / sum(states), rel=1e-15)
+    study = load("lee2022", tmp_path)
+    assert "file of the given folder" in study.introduction
+    cell = dict(study.part("default-size").cells(True)[0], runs=20)
+    assert cell["data"] == "file"
+    (row,) = study.part("default-size").compute(cell, 1)
+    assert 0 <= row["size"] <= 1
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "ages.csv").write_text("korea,states\n1,2\n")
+    with pytest.raises(InvalidParameter, match="18 lines"):
+        age_shares(18, str(broken))

@@ -389,7 +389,8 @@ class MonteCarlo:
         Seed or generator; by default fresh.
     as_published
         Report the share of simulated statistics at or above the observed one, as lee2022 does, instead of the valid
-        (1 + count)/(1 + n_resamples). It can be 0, and rejects too often.
+        (1 + count)/(1 + n_resamples). It can be 0. Tests of tables then take the paper's statistic too, unless they
+        are given another.
 
     Examples
     --------

@@ -312,7 +312,8 @@ def goodness_of_fit(
         `MonteCarlo` (the default) or `Asymptotic`.
     statistic
         ``"shrunken"``, the default under `MonteCarlo`; ``"quadratic"``, the only one with an `Asymptotic` null;
-        ``"pearson"``, lee2022's Algorithm 2 on the published value.
+        ``"pearson"``, the statistic of lee2022's Algorithm 2, of the published value: the default under
+        ``MonteCarlo(as_published=True)``, which is that algorithm.
 
     Notes
     -----
@@ -490,7 +491,11 @@ def _method(
 ) -> tuple[Null, StatisticName]:
     chosen = MonteCarlo() if null is None else null
     requirements.instance("null", chosen, (MonteCarlo, Asymptotic), "null=MonteCarlo()")
-    default: StatisticName = "quadratic" if isinstance(chosen, Asymptotic) else "shrunken"
+    default: StatisticName = "shrunken"
+    if isinstance(chosen, Asymptotic):
+        default = "quadratic"
+    elif chosen.as_published:  # Algorithms 2 and 3 whole: their statistic with their p-value
+        default = "pearson"
     name = default if statistic is None else statistic
     requirements.one_of("statistic", name, get_args(StatisticName))
     if isinstance(chosen, Asymptotic) != (name == "quadratic"):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
+from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, PureDP
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference import tables as chi_square
@@ -41,7 +45,26 @@ _KOREA = (4.1, 4.5, 4.7, 4.8, 6.0, 6.8, 7.0, 6.8, 7.5, 8.1, 8.1, 7.7, 7.0, 5.6, 
 _STATES = (6.0, 6.1, 6.4, 6.4, 6.6, 7.2, 6.8, 6.6, 6.1, 6.2, 6.2, 6.7, 6.3, 5.3, 4.3, 2.9, 1.9, 2.0)
 
 
-def age_shares(p: int) -> tuple[Array, Array]:
+FILES = ("ages.csv",)
+"""The official counts, in the folder of ``--data``: columns ``korea`` and ``states``, one line per five-year group."""
+
+
+@cache
+def _published_ages(folder: str) -> tuple[Array, Array]:
+    """Counts by 18 five-year groups, from 0–4 to 85 and over."""
+    with (Path(folder) / FILES[0]).open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    try:
+        korea, states = (np.array([float(line[name]) for line in lines]) for name in ("korea", "states"))
+    except (KeyError, TypeError, ValueError):
+        korea = states = np.empty(0)
+    if len(korea) != 18 or not np.all(np.minimum(korea, states) >= 0):
+        rule = "must have 18 lines of counts in the columns korea and states"
+        raise InvalidParameter("data", f"{folder}/{FILES[0]}", rule, "Check the file.")
+    return korea, states
+
+
+def age_shares(p: int, folder: str = "") -> tuple[Array, Array]:
     """Shares of Korea and of the United States by 18 five-year or 9 ten-year age groups.
 
     Examples
@@ -49,7 +72,7 @@ def age_shares(p: int) -> tuple[Array, Array]:
     >>> [shares.size for shares in age_shares(9)]
     [9, 9]
     """
-    both = [np.array(shares) for shares in (_KOREA, _STATES)]
+    both = list(_published_ages(folder)) if folder else [np.array(shares) for shares in (_KOREA, _STATES)]
     if p == 9:
         both = [shares.reshape(9, 2).sum(axis=1) for shares in both]
     first, second = (shares / shares.sum() for shares in both)
@@ -225,10 +248,10 @@ def _sizes(test: str, mu: float, quick: bool) -> tuple[int, ...]:
     return 100, 500, 1000, 1500, 2000, *most
 
 
-def _power(parameters: Parameters, seed: int) -> Iterable[Row]:
+def _power(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     test, p, mu, n, runs, resamples = (parameters[one] for one in _SETTING)
     name = parameters["mechanism"]
-    korea, states = age_shares(p)
+    korea, states = age_shares(p, folder)
     rates = []
     for offset, truth in enumerate((korea, states)):
         if name == "default":
@@ -299,10 +322,10 @@ def _size_cells(quick: bool) -> Sequence[Parameters]:
     )  # fmt: skip
 
 
-def _size(parameters: Parameters, seed: int) -> Iterable[Row]:
+def _size(parameters: Parameters, seed: int, folder: str = "") -> Iterable[Row]:
     test, p, mu, n, runs, resamples = (parameters[one] for one in _SETTING)
     neighbours = parameters["neighbours"]
-    null, _ = age_shares(p)
+    null, _ = age_shares(p, folder)
     if test == "independence":
         square = null.reshape(3, -1)
         null = np.outer(square.sum(axis=1), square.sum(axis=0)).ravel()
@@ -578,28 +601,61 @@ def _few_alphas(rows: list[Row]) -> list[Row]:
     return [row for row in rows if round(row["alpha"] * 10, 6) % 2 == 0]
 
 
-STUDY = Study.read(
-    "lee2022",
-    (
-        Part("figure-2", _one, _figure_2, shown=_few_alphas, finding=_figure_2_finding),
-        Part(
-            "figure-3", _one, _figure_3, finding=_figure_3_finding,
-            shown=lambda rows: [row for row in rows if row["alpha"] in (0.2, 0.5)],
+@dataclass(frozen=True)
+class _Of:
+    """Cells and rows of one part that reads ages, from a folder or built in; picklable, as it may run elsewhere."""
+
+    folder: str
+    grid: Callable[[bool], Sequence[Parameters]]
+    rows: Callable[..., Iterable[Row]]
+
+    def cells(self, quick: bool) -> Sequence[Parameters]:
+        more = {"data": "file"} if self.folder else {}
+        return [{**cell, **more} for cell in self.grid(quick)]
+
+    def compute(self, parameters: Parameters, seed: int) -> Iterable[Row]:
+        return self.rows(parameters, seed, self.folder)
+
+
+def with_data(folder: str | Path) -> Study:
+    """The study, with the tests on the official age tables where the folder has them."""
+    if not (Path(folder) / FILES[0]).is_file():
+        raise InvalidParameter("data", str(folder), f"has no file {FILES[0]}", "Put the age tables there.")
+    return _study(str(folder))
+
+
+def _study(folder: str = "") -> Study:
+    powers, sizes = _Of(folder, _power_cells, _power), _Of(folder, _size_cells, _size)
+    return Study.read(
+        "lee2022",
+        (
+            Part("figure-2", _one, _figure_2, shown=_few_alphas, finding=_figure_2_finding),
+            Part(
+                "figure-3", _one, _figure_3, finding=_figure_3_finding,
+                shown=lambda rows: [row for row in rows if row["alpha"] in (0.2, 0.5)],
+            ),
+            Part("figure-4", _one, _figure_4, finding=_figure_4_finding),
+            Part(
+                "figure-6", _one, _figure_6, summary=_figure_6_curves, finding=_crossing_finding,
+                shown=lambda rows: [row for row in rows if row["mu"] in (0.1, 0.3, 1.0, rows[-1]["mu"])],
+            ),
+            Part(
+                "figure-7-8", _cost_cells, _costs, summary=_cost_summary, shown=_cost_table, finding=_cost_finding,
+                figures=tuple(_cost_figure(*which, p) for which in _COSTS_DRAWN for p in (5, 10, 15)),
+            ),
+            Part(
+                "figure-9-12", powers.cells, powers.compute, summary=_with_errors, shown=_power_summary,
+                finding=_power_finding, figures=_TEST_FIGURES,
+            ),
+            Part("default-size", sizes.cells, sizes.compute, summary=_size_summary, finding=_size_finding),
         ),
-        Part("figure-4", _one, _figure_4, finding=_figure_4_finding),
-        Part(
-            "figure-6", _one, _figure_6, summary=_figure_6_curves, finding=_crossing_finding,
-            shown=lambda rows: [row for row in rows if row["mu"] in (0.1, 0.3, 1.0, rows[-1]["mu"])],
-        ),
-        Part(
-            "figure-7-8", _cost_cells, _costs, summary=_cost_summary, shown=_cost_table, finding=_cost_finding,
-            figures=tuple(_cost_figure(*which, p) for which in _COSTS_DRAWN for p in (5, 10, 15)),
-        ),
-        Part(
-            "figure-9-12", _power_cells, _power, summary=_with_errors, shown=_power_summary, finding=_power_finding,
-            figures=_TEST_FIGURES,
-        ),
-        Part("default-size", _size_cells, _size, summary=_size_summary, finding=_size_finding),
-    ),
-    (*FORMULA_CLAIMS, *FIGURE_CLAIMS),
-)  # fmt: skip
+        (*FORMULA_CLAIMS, *FIGURE_CLAIMS),
+        source="the file of the given folder" if folder else _AROUND_2020,
+    )  # fmt: skip
+
+
+_AROUND_2020 = (
+    "approximate ones around 2020; with `--data FOLDER` those of `ages.csv`, columns `korea` and `states` with the "
+    "official counts of 18 five-year groups"
+)
+STUDY = _study()
