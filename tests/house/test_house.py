@@ -217,8 +217,8 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 211,
-    "code lines": 56_101,
-    "classes": 528,
+    "code lines": 56_242,
+    "classes": 532,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 6_071,
