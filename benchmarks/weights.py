@@ -5,7 +5,8 @@
 
 Populations are made up and finite. Units are drawn with probability proportional to a size that grows with the outcome;
 in three strata at 1 %, 10 % and 50 %; as households of one to eight, of whom three are asked; and all alike, of whom
-30 % do not answer, with weights for it. The trim is the 98 % point of the weights. Every sample meets every guarantee.
+30 % do not answer, with weights for it. The trim is the 98 % point of the weights, and of 50,000 rows, whose noise is
+small, the largest. Every sample meets every guarantee.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ LARGE = (0.7, 0.95)
 """Which shares of the population end the first two strata, by size."""
 ASKED_OF_A_HOUSEHOLD = 3
 RESPONSE = 0.7
+REPEATS = 1_000
 
 Array = NDArray[Any]
 Sample = tuple[Array, Array, Array]
@@ -181,7 +183,7 @@ def cells(design: str, kind: str, n: int, repeats: int) -> Iterator[dict[str, An
     rng = np.random.default_rng([DESIGNS.index(design), OUTCOMES.index(kind), n])
     known = survey(design, kind, n, rng)
     weights = np.concatenate([known.draw(rng)[1] for _ in range(3)])
-    trim = float(np.quantile(weights, 0.98))
+    trim = float(np.quantile(weights, 0.98 if n < max(ROWS) else 1.0))
     strata = 3 if design.startswith("strata") else 1
     ways = [measured(one, trim, known.people, strata) for one in GUARANTEES]
     found = {name: np.zeros((len(ways), repeats)) for name in ("held", "width", "of noise")}
@@ -288,7 +290,7 @@ def main() -> None:
         for kind in OUTCOMES:
             for n in ROWS:
                 start = time.perf_counter()
-                rows += cells(design, kind, n, 1_000 if n <= 5_000 else 400)
+                rows += cells(design, kind, n, REPEATS)
                 print(f"{design}, {kind}, {n}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
     STORED.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(table(rows))

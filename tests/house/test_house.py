@@ -216,16 +216,16 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 211,
+    "files": 212,
     "code lines": 56_242,
     "classes": 532,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 6_071,
     "imports, per mille of the code": 78,
-    "kinds of release": 17,
+    "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,
-    "facade: code lines": 110,
+    "facade: code lines": 111,
     "code lines for each comment": 27,
     "mean: files": 28,
     "mean: lines": 1_096,
@@ -234,7 +234,7 @@ MOST = {
     "regression: lines": 1_445,
     "regression: calls from room to room": 177,
     "run: files": 61,
-    "run: lines": 4_102,
+    "run: lines": 4_109,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 

@@ -811,10 +811,19 @@ def _intervals(facts: Mapping[str, Any]) -> NotePart:
             "of the noise, which is the only uncertainty they include."
         )
     if any(reading["population"] for reading in readings):
+        designed = any(reading["measure"] == "design effect" for reading in readings)
+        drawn = "was sampled by the declared design" if designed else "is a random sample"
         said.append(
-            "Population intervals (95 %) cover the value in the population of which the data is a random sample. "
+            f"Population intervals (95 %) cover the value in the population of which the data {drawn}. "
             "They include both the noise and sampling error."
         )
+        if designed:
+            said.append(
+                "Sampling errors are linearised from the weights, for units drawn with replacement within strata. "
+                "Standard errors count sampling and noise. Above 16.5 % of an estimate they ask for caution, and above "
+                "33.3 % it is unreliable. A weight above the largest counts as the largest, and no interval counts the "
+                "bias of that. Effective respondents and the design effect of weights are Kish's."
+            )
     tests = sorted({release["test"]["test"] for release in facts["releases"] if release["test"]})
     if tests:
         said.append(

@@ -142,6 +142,8 @@ class CountQuestion(MeasuredQuestion[Release]):
         )
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
+        if self.schema.design is not None:
+            return "How many there are in the population, as the weights of respondents estimate."
         unit = self.schema.unit
         limits = self.contribution or unit.contribution
         limited = limits is not None and limits.most_rows_in_a_group() == 1

@@ -111,6 +111,7 @@ Sums = Mapping[tuple[str, ...], NDArray[Any]]
 Histograms = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
+ESTIMATED = "It is about the population, as the weights of respondents estimate it."
 UNSAID: Any = None
 """The guarantee of a question that is given its parameters instead."""
 KINDS: dict[frozenset[str], Any] = {
@@ -377,7 +378,8 @@ class Question(ABC, Generic[A]):
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
         """The meaning of the answer, for readers of a report; ``words`` rename columns."""
-        return self.meaning.format(subject=self.subject_words(words))
+        meaning = self.meaning.format(subject=self.subject_words(words))
+        return meaning if self.schema.design is None else f"{meaning} {ESTIMATED}"
 
     def subject_words(self, words: Mapping[str, str]) -> str | None:
         """The column that the numbers are about, and its label where they are about one; ``words`` rename columns."""
@@ -394,6 +396,8 @@ class Question(ABC, Generic[A]):
         limits = getattr(self, "contribution", None) or unit.contribution
         limited = unit.column is not None and limits is not None and limits.total == 1
         once = limited or self.schema.made_from is not None
+        if self.schema.design is not None:
+            return f"{plural(words.get('row', 'unit'))} in the population"
         return plural(words.get(unit.name, unit.name) if once else words.get("row", "row"))
 
     def counted_words(self) -> str | None:

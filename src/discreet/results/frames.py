@@ -219,8 +219,8 @@ class Reading:
     measure
         What the number is: a count, a mean, a standard deviation, …
     standard_error
-        Of the noise alone; where only a population interval is known, of noise and sampling. None where it is not
-        known.
+        Of the noise alone; where only a population interval is known, and under a design, of noise and sampling. None
+        where it is not known.
     pvalue
         Of the hypothesis that the number is 0 in the population; None where it was not tested.
     """
