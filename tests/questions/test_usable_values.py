@@ -1,6 +1,7 @@
 """A first look: which values can be used, from noisy shares alone, and a run that stops where a column is unusable."""
 
 import json
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -103,6 +104,53 @@ def test_no_neighbour_moves_a_number_by_more_than_one(neighbours, unit):
     assert (moved <= 1).all()
     assert moved[0] == 1
     assert len(limit.moves) == 4
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_no_neighbour_moves_a_column_with_its_sides_by_more_than_is_declared(neighbours, unit):
+    """Every pair of neighbouring tables of two units: ℓ₁ of all numbers, and the numbers that a row moves."""
+    replaced = neighbours is Neighbours.REPLACE_ONE
+    schema = Schema(
+        columns=COLUMNS, unit=PrivacyUnit(unit), neighbours=neighbours, size=2 if replaced else None,
+        where=Formula("number <= 5"),
+    )  # fmt: skip
+    kinds = [row[:4] for row in ROWS]
+    units = [[row] for row in kinds] if unit is None else [[kinds[0], kinds[3], kinds[2]], [kinds[3]], [kinds[4]]]
+
+    def measured(rows):
+        ids = [place for place, own in enumerate(rows) for _ in own]
+        data = table([row for own in rows for row in own], None if unit is None else ids)
+        found, parts = usable_totals(take(open_source(data), schema), ["number", "label"], ["number"])
+        return np.array([Fraction(found), *(Fraction(part, WHOLE) for part in parts)])
+
+    values = [measured([units[0], one]) for one in units]
+    pairs = [(p, q) for p in values for q in values] if replaced else [(measured([units[0]]), q) for q in values]
+    of = Usable(columns=["number", "label"], unit="row", sides=["number"])
+    limit = of.sensitivity(neighbours=neighbours, by_row=unit is None)
+    assert max(np.abs(p - q).sum() for p, q in pairs) <= limit.l1 == 3 + replaced
+    if unit is None:
+        assert max(np.count_nonzero(p - q) for p, q in pairs) <= len(limit.moves)
+        assert max(np.abs(p - q).max() for p, q in pairs) == 1
+
+
+def test_values_below_and_above_the_bounds_are_told_apart():
+    schema = Schema(columns={"x": Bounds(0, 10, grid=1, missing=[99]), "g": Categories(["a"])})
+    values = [-3, -1, 0, 5, 10, 10.4, 11, 99, None, math.nan, math.inf, -math.inf]
+    data = pa.table({"x": pa.array(values, pa.float64()), "g": ["a"] * len(values)})
+    assert usable_totals(take(open_source(data), schema), ["x"], ["x"]) == (12, [3 * WHOLE, 3 * WHOLE, 3 * WHOLE])
+    session = Session(data, schema, ledger=":memory:", budget=PureDP(400.0))
+    found = session.usable_values(epsilon=200.0, sides=True)
+    assert found.beyond("x")["above"].contains(3 / 12)
+    assert [(one.label, round(one.estimate, 2)) for one in found.readings()] == [
+        ("x", 0.25), ("g", 1.0), ("x below", 0.25), ("x above", 0.25)
+    ]  # fmt: skip
+    assert "x above" in str(found)
+    assert type(found).from_json(found.to_json()).beyond("x") == found.beyond("x")
+    with pytest.raises(InvalidParameter, match="sides=True"):
+        found.beyond("g")
+    with pytest.raises(InvalidParameter, match="sides"):
+        Usable(columns=["x"], unit="row", sides=["g"])
 
 
 def test_shares_and_intervals():

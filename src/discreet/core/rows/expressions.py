@@ -339,11 +339,20 @@ def _value_of(column: Any, bounds: Bounds, name: str, written: Dialect) -> Any:
     return _without(value, column, bounds) if bounds.missing else value
 
 
+USABLE, BELOW, ABOVE = 1, 2, 3
+"""Marks of values."""
+
+
 def usable(column: Any, declared: Column, name: str, written: Dialect = _PLAIN) -> Any:
-    """1 where a value can be read, lies inside its bounds and is on its list; else 0."""
+    """`USABLE` where a value can be read, lies within its bounds, is on its list; `BELOW` or `ABOVE` them; else 0."""
     if isinstance(declared, Bounds):
-        found = _value_of(column, declared, name, written).between(declared.low, declared.high)
-    elif isinstance(declared, Categories):
+        import ibis
+
+        value = _value_of(column, declared, name, written)
+        low, high = value < declared.low, value > declared.high
+        marks = ((value.isnull(), 0), (low, BELOW), (high, ABOVE))
+        return ibis.cases(*marks, else_=USABLE).cast("int8")
+    if isinstance(declared, Categories):
         found = ~_no_label(column, declared, name) & _code(column, declared, name).notnull()
     else:
         found = identifier(column, name).notnull()

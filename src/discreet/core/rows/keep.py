@@ -21,8 +21,11 @@ from numpy.typing import NDArray
 from discreet.core.columns import Dates, Order
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.rows.expressions import (
+    ABOVE,
+    BELOW,
     LIMB,
     TOO_MANY,
+    USABLE,
     clipped,
     date_count,
     exact_sum,
@@ -859,15 +862,18 @@ WHOLE = 256
 """Parts of a unit whose values can all be used."""
 
 
-def usable_totals(snapshot: Snapshot, names: Sequence[str]) -> tuple[int, list[int]]:
+def usable_totals(snapshot: Snapshot, names: Sequence[str], sides: Sequence[str] = ()) -> tuple[int, list[int]]:
     """Units that take part, and for each column the parts of them, of `WHOLE`, whose values can be used. Private.
 
-    A unit counts for the share of its rows, rounded down and clipped, so that none counts for more than `WHOLE`.
+    After these, for each of ``sides``, the parts whose values lie below the bounds, and above. A unit counts for the
+    share of its rows, rounded down and clipped, so that none counts for more than `WHOLE`.
     """
-    snapshot.require(*names)
+    snapshot.require(*names, *sides)
     marked = take(snapshot.dataset, snapshot.schema, salt=snapshot.salt, marked=True, attach=snapshot.attach)
     table = marked.table
-    marks = {f"s{place}": table[MARK + marked.names[name]].cast("int64").sum() for place, name in enumerate(names)}
+    asked = [*((name, USABLE) for name in names), *((name, side) for name in sides for side in (BELOW, ABOVE))]
+    found_at = [table[MARK + marked.names[name]] == mark for name, mark in asked]
+    marks = {f"s{place}": one.cast("int64").sum() for place, one in enumerate(found_at)}
     if not snapshot.schema.unit_is_row:
         units = table.group_by(UNIT).aggregate(held=table.count(), **marks)
         shares = {name: (units[name] * WHOLE / units.held).floor().cast("int64").clip(0, WHOLE) for name in marks}
