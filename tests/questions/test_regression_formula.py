@@ -12,7 +12,7 @@ from discreet.core.errors import DiscreetError, InvalidParameter, WrongType
 from discreet.core.protection import Neighbours
 from discreet.mechanisms import Laplace
 from discreet.plans.job import Job
-from discreet.questions.regression.fit import Design
+from discreet.questions.regression.fit import FittedModel
 from discreet.questions.regression.linear import RegressionQuestion
 from discreet.questions.regression.logistic import LogisticQuestion
 from discreet.questions.regression.moments import RegressionMoments, first_fit, knows_squares
@@ -50,7 +50,7 @@ def without_noise(session, question):
     assert isinstance(moments, RegressionMoments)
     assert knows_squares(moments)
     fit = first_fit(moments, [(Laplace(scale=1e-9), exact)], None, 1)
-    design = Design(moments.explained, moments.terms(moments.on), moments.labels, fit, fit)
+    design = FittedModel(moments.explained, moments.terms(moments.on), moments.labels, fit, fit)
     return design.units @ fit.coefficients + design.shifts, design.units @ fit.covariance() @ design.units.T, design
 
 

@@ -116,9 +116,9 @@ class Bounds:
     computed_kinds: ClassVar[tuple[str, ...]] = ("number",)
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, requirements.finite(name, getattr(self, name)))
         low, high = requirements.ordered_bounds("bounds", (self.low, self.high))
-        for name, value in (("low", low), ("high", high)):
-            object.__setattr__(self, name, requirements.finite(name, value))
         given: float | None = self.grid
         grid = _default_grid(decimal(low), decimal(high)) if given is None else given
         object.__setattr__(self, "grid", requirements.positive("grid", grid))

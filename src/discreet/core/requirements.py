@@ -70,7 +70,9 @@ def probability(name: str, value: Any, *, below_one: bool = True) -> float:
     number = finite(name, value)
     if not 0 <= number <= 1 or (below_one and number == 1):
         interval = "[0, 1)" if below_one else "[0, 1]"
-        raise InvalidParameter(name, value, f"must lie in {interval}", f"Pass a probability in {interval}.")
+        per_cent = 1 < number <= 100
+        fix = f"Write {number / 100:g} for {number:g} %." if per_cent else f"Pass a probability in {interval}."
+        raise InvalidParameter(name, value, f"must lie in {interval}", fix)
     return number
 
 

@@ -260,6 +260,20 @@ class PlannedQuestion:
         return line_of(self.settings, self.lines, failure)
 
 
+def _spelled(text: str, failure: str) -> str:
+    """How to write what the line of a failure holds, where people write it otherwise."""
+    line = re.search(r"at line (\d+)", failure)
+    lines = text.splitlines()
+    found = lines[int(line[1]) - 1] if line and int(line[1]) <= len(lines) else ""
+    if comma := re.search(r"=\s*(\d{1,3}(?:,\d{3})+)\b", found):
+        return f" Write {comma[1].replace(',', '_')} for {comma[1]}."
+    if point := re.search(r"=\s*(\.\d+)", found):
+        return f" Write 0{point[1]} for {point[1]}."
+    if word := re.search(r"=\s*([^\W\d][\w .-]*)$", found):
+        return f' Write "{word[1].strip()}" in quotes.'
+    return ""
+
+
 def line_of(settings: Mapping[str, Any], lines: Mapping[str, int], failure: Exception) -> int:
     """Line of the setting that a refusal names, or of the one that holds the refused value; else of the release."""
     named = str(getattr(failure, "name", "")).split("[")[0]
@@ -408,7 +422,8 @@ class PlanFile:
             data = tomllib.loads(text)
             _check_integers(data)
         except tomllib.TOMLDecodeError as failure:
-            raise PlanFileError(f"{file}: is not valid TOML: {failure}.{_not_a_plan(file)}") from None
+            said = f"{_spelled(text, str(failure))}{_not_a_plan(file)}"
+            raise PlanFileError(f"{file}: is not valid TOML: {failure}.{said}") from None
         except ValueError:  # of numbers that nobody writes by hand
             raise PlanFileError(f"{file}: has an integer of more than 1,000 digits. Write a smaller one.") from None
         except RecursionError:

@@ -89,7 +89,11 @@ class _Checker:
     def column(self, name: str) -> str:
         declared = self.columns.get(name)
         if declared is None:
-            raise self.wrong(f"names {name!r}, which is not declared", f"{spelling(name, self.columns)} Or declare it.")
+            listed = [one for one in self.columns.values() if isinstance(one, Categories) and name in one.labels]
+            fix = f"{spelling(name, self.columns)} Or declare it."
+            raise self.wrong(
+                f"names {name!r}, which is not declared", f"A label stands in quotes: '{name}'." if listed else fix
+            )
         if isinstance(declared, PrivateLabels):
             raise self.wrong(f"names {name!r}, whose labels are not public", "List the labels that the formula names.")
         if isinstance(declared, Categories):
