@@ -69,6 +69,8 @@ class DesignParts(Statistic):
         Labels of the strata, and how many of the population are in each, where that is public.
     whole
         Whether all sampled rows are there, or a filter took some away.
+    clusters
+        Whether units are clusters, whose mean of yes and no is neither.
     weighed
         Whether inner parts are multiplied by weights for Gaussian noise.
 
@@ -87,6 +89,7 @@ class DesignParts(Statistic):
     strata: tuple[Any, ...] = ()
     population: tuple[float, ...] = ()
     whole: bool = True
+    clusters: bool = False
     weighed: bool = False
 
     def __post_init__(self) -> None:
@@ -104,7 +107,7 @@ class DesignParts(Statistic):
     @property
     def degree(self) -> int:
         """Degree of the parts of the value: two tell a variance, of yes and no one does."""
-        return 0 if not self.bounds else 1 if self.of == "proportion" else 2
+        return 0 if not self.bounds else 1 if self.of == "proportion" and not self.clusters else 2
 
     @property
     def total(self) -> bool:
@@ -388,6 +391,7 @@ def design_measurement(
         strata=tuple(labels),
         population=tuple(design.population[one] for one in labels) if design.population else (),  # none by stratum
         whole=schema.where is None,
+        clusters=schema.unit.column is not None,
     )
     groups = schema.cells(by) if by else 1
 

@@ -720,7 +720,7 @@ def _weighed(total: Any, held: Any, most: int) -> Any:
 
 _HEAVIEST = 2**42
 """The most that a unit weighs in one cell before it is trimmed: over a million of them the sum fits 64 bits."""
-_FINE = 2**20
+_FINE = 2**30
 """Means of a unit's values by weight are rounded to at least so many steps between the bounds."""
 
 
