@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".csv", ".csv.gz", ".csv.zst", ".tsv", ".parquet")
 _TEXTS = tuple(one for one in _SUFFIXES if one != ".parquet")
+_KNOWN = ("ibis", "duckdb", "pyspark", "discreet")
+"""Packages whose objects are read in ways of their own."""
 _FIX = 'Pass a frame, a path such as "rows.parquet", or a connection with table="name".'
 
 
@@ -170,8 +172,13 @@ class Source:
 
 
 def _framed(source: Any) -> Any:
-    """The frame in an ibis table that is nothing else; every other source as it is."""
-    if engines.kind_of(source) != "ibis.Table":
+    """The frame in an ibis table that is nothing else, the reader of a stream; every other source as it is."""
+    kind = engines.kind_of(source)
+    if kind.split(".")[0] not in _KNOWN and kind not in read.FRAMES and hasattr(source, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_stream(source)  # for its schema: no row is read before the payment
+    if kind != "ibis.Table":
         return source
     operation = source.op()
     return operation.data.obj if type(operation).__name__ == "InMemoryTable" else source
@@ -227,8 +234,9 @@ def open_source(
     Parameters
     ----------
     source
-        A pandas, polars, pyarrow or Spark frame; the path or glob of CSV or Parquet files; an ibis table of DuckDB or
-        Spark; a connection to one of them; or its address (``"duckdb://sales.db"``, ``"spark://host:7077"``).
+        A pandas, polars, pyarrow or Spark frame, or another object with ``__arrow_c_stream__``; the path or glob of CSV
+        or Parquet files; an ibis table of DuckDB or Spark; a connection to one of them; or its address
+        (``"duckdb://sales.db"``, ``"spark://host:7077"``).
     table
         Name of the table, where ``source`` is a connection or its address.
     engine
