@@ -1,12 +1,16 @@
 """Tables that are shrunk after noise: less squared error, and the intervals of the noisy cells behind."""
 
+import math
+
 import numpy as np
 import pyarrow
 import pytest
+from mpmath import mp
 
 from discreet import Categories, GaussianDP, PureDP, Schema, Session, ZeroConcentratedDP
 from discreet.core.errors import InvalidParameter
 from discreet.core.protection import Neighbours
+from discreet.mechanisms import JamesSteinGaussian
 from discreet.plans.job import Job
 
 LABELS = [f"c{number}" for number in range(8)]
@@ -66,3 +70,37 @@ def test_epsilon_does_not_pay_for_it():
     mine = Session(ROWS, PRIVATE, ledger=":memory:", budget=PureDP(1.0))
     with pytest.raises(InvalidParameter, match="μ and ρ"):
         mine.table("c", epsilon=1.0, shrink=True)
+
+
+@pytest.mark.parametrize("k", [3, 7, 39])
+def test_the_bias_of_shrinkage_is_bounded_for_every_table(k):
+    """t·E[min(1, c/W')] with W' ~ χ²_{k+2}(t²), as a Poisson mixture in 30 digits, never exceeds √(k − 2)/2."""
+    c, found = k - 2, []
+    with mp.workdps(30):
+        for t in (0.1, 0.5, 1.0, math.sqrt(c), 2 * math.sqrt(c), 10.0):
+            total = mp.mpf(0)
+            for j in range(int(t * t / 2 + 12 * t + 40)):
+                nu = mp.mpf(k + 2 + 2 * j)
+                weight = mp.exp(-(mp.mpf(t) ** 2) / 2) * (mp.mpf(t) ** 2 / 2) ** j / mp.factorial(j)
+                below = mp.gammainc(nu / 2, 0, mp.mpf(c) / 2, regularized=True)
+                above = mp.gammainc(nu / 2 - 1, mp.mpf(c) / 2, mp.inf, regularized=True) / (nu - 2)
+                total += weight * (below + c * above)
+            found.append(float(t * total))
+    assert max(found) <= math.sqrt(c) / 2
+    assert max(found) > 0.6 * math.sqrt(c) / 2  # and is not far below it
+
+
+def test_draws_and_plans_keep_to_the_bound():
+    for rank_deficient in (False, True):
+        shrunk = JamesSteinGaussian(scale=5.0, rank_deficient=rank_deficient)
+        bound = shrunk.largest_bias(12)
+        assert bound == 5.0 * math.sqrt((10 if rank_deficient else 11) - 2) / 2
+        for spread in (0.0, 3.0, 8.0, 40.0):
+            truth = 100 + spread * np.arange(12.0)
+            bias = shrunk.simulate(truth, 20_000, rng=1).mean(axis=0) - truth
+            assert np.linalg.norm(bias) <= bound + 5 * 5.0 / math.sqrt(20_000) * math.sqrt(12)
+    mine = Session(ROWS, PRIVATE, ledger=":memory:", budget=GaussianDP(1.0))
+    plan = mine.plan.table("c", mu=0.5, shrink=True)
+    told = {row["setting"]: row["bias"] for row in plan.alternatives().rows()}
+    assert told["shrink = True"] == pytest.approx(2.0 * math.sqrt(7 - 2) / 2)
+    assert "No cell has a bias above 2.24" in " ".join(str(plan).split())

@@ -528,6 +528,13 @@ class JamesSteinGaussian(RankDeficientGaussian):
             cells = onto_total(cells, float(self.total))
         return offset + james_stein_risk(cells, self.scale**2, goal, positive_part=not self.as_published)
 
+    def largest_bias(self, cells: int) -> float:
+        """Bound on the distance of the expected table of so many cells from the truth: σ√(k − 2)/2."""
+        free = target(cells, self.towards, self.rank_deficient)
+        if self._facts is not None:
+            free = target(self._directions(self._facts).shape[1], self.towards, rank_deficient=False)
+        return self.scale * math.sqrt(free.constant) / 2
+
     def noise_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for every cell behind a *measurement*."""
         return super().noise_interval(value, level) if self.rank_deficient else self.noise.noise_interval(value, level)

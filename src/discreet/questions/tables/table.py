@@ -643,7 +643,8 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
         def forecast() -> Forecast:
             cells = self.schema.cells(found.by)
             largest = shrunk.l2_cost(_spread_out(cells)) / cells
-            return Forecast(error=lambda level: float(noise.error(level)), squares=(largest, largest))
+            bias = shrunk.largest_bias(cells)
+            return Forecast(error=lambda level: float(noise.error(level)), bias=bias, squares=(largest, largest))
 
         return replace(found, mechanism=shrunk, forecast=forecast)
 
@@ -657,7 +658,8 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
         plain = cells * mechanism.scale**2
         return (
             f"shrink: the squared errors of all {cells} cells add up to {even:.3g} where cells are equal and at most "
-            f"{any_table:.3g}, on average; without it {plain:.3g}. The error is that of the cells before",
+            f"{any_table:.3g}, on average; without it {plain:.3g}. No cell has a bias above "
+            f"{mechanism.largest_bias(cells):.3g}. The error is that of the cells before",
         )
 
 
