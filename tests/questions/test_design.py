@@ -451,6 +451,42 @@ def test_coverage_where_units_are_drawn_with_unequal_probabilities():
     assert np.mean(held) > 0.935
 
 
+def test_differences_of_groups_are_covered():
+    """Uneven groups of a stratified sample, one of them with a rare yes: 500 samples, noise of ε = 1."""
+    rng = np.random.default_rng(11)
+    number = 40_000
+    group, stratum = rng.random(number) < 0.15, rng.random(number) < 0.3
+    y = (rng.random(number) < np.where(group, 0.03, 0.2)).astype(float)
+    truth = y[group].mean() - y[~group].mean()
+    chance = np.where(stratum, 0.08, 0.02)
+    parts = DesignParts(of="proportion", bounds=(0, 1), weight_high=50.0, top=52.5, strata=("s", "t"))
+    shape = {"mechanism": Laplace(1.0), "sensitivity": parts.sensitivity(neighbours=ADD), "guarantee": None}
+    plain = {"protection": schema_of().protection(), "statistic": parts, "release_id": "r", "created": ""}
+    held, widths = [], []
+    for _ in range(500):
+        drawn = rng.random(number) < chance
+        cells = []
+        for own in (group, ~group):
+            for here in (stratum, ~stratum):
+                inside = drawn & own & here
+                u, v = 1 / chance[inside] / 52.5, y[inside]
+                cells += [(u**2 * (1 - v)).sum(), (u**2 * v).sum(), (u * (1 - u) * (1 - v)).sum(),
+                          (u * (1 - u) * v).sum(), (1 - u).sum(), 0.0]  # fmt: skip
+        noisy = np.array(cells) + rng.laplace(size=len(cells))
+        both = parts.shared(noisy)
+        released = [
+            room.DesignRelease(value=noisy[place : place + 12], public=both, simulated=True, **shape, **plain)
+            for place in (0, 12)
+        ]
+        found = released[0].difference_interval(released[1])
+        held.append(found.low <= truth <= found.high)
+        widths.append(found.high - found.low)
+    assert np.mean(held) > 0.935
+    assert np.mean(widths) < 0.25
+    whole = replace(released[0], release_id="other")
+    refused("no group of the same release", lambda: whole.difference_interval(released[1]))
+
+
 # ---- Refusals: before anything is spent, in words that say what to do
 
 
@@ -499,6 +535,8 @@ def test_questions_without_a_design_based_form_are_refused():
         lambda: session.regression("y", ["v"], epsilon=1.0), lambda: session.compare_means("y", by="g", epsilon=1.0),
     ]:  # fmt: skip
         refused("no design-based form", question)
+    refused("Ask count(by=…)", lambda: session.table("g", epsilon=1.0))
+    refused("difference_interval", lambda: session.compare_means("y", by="g", epsilon=1.0))
     assert session.ledger.spent() == PureDP(0.0) == public.ledger.spent()
 
 

@@ -278,6 +278,38 @@ class DesignRelease(Release):
         """Design-based interval for the population: sampling and noise together."""
         return self._between(self.moments.interval(level))
 
+    def difference_interval(self, other: DesignRelease, level: float = 0.95) -> Interval:
+        """Design-based interval for this mean or share less that of another group of the same release.
+
+        From the intervals of both, on each side (MOVER): their errors are independent where units are rows, or strata
+        make the difference more exact than that.
+
+        Examples
+        --------
+        >>> import pyarrow
+        >>> from discreet import Bounds, Categories, PureDP, Session
+        >>> rows = pyarrow.table({"w": [2.0] * 2000, "y": [3.0, 7.0] * 1000, "arm": ["A", "B"] * 1000})
+        >>> columns = {"y": Bounds(0, 10, grid=1), "arm": Categories(["A", "B"])}
+        >>> schema = Schema(columns=columns, design=Design(weight="w", weight_high=4))
+        >>> by_arm = Session(rows, schema, ledger=":memory:", budget=PureDP(5.0)).mean("y", by="arm", epsilon=5.0)
+        >>> 3.5 < by_arm["B"].difference_interval(by_arm["A"]).low < 4
+        True
+        """
+        if self.release_id != other.release_id or self._of != other._of:
+            raise InvalidParameter("other", other.release_id[:8], "is no group of the same release", "Ask by=….")
+        if self._of.total or self._of.clusters or self._of.population:
+            rule = (
+                "has no interval here: for totals, clusters and public strata the errors of groups depend on each other"
+            )
+            raise InvalidParameter("difference", self._of.of, rule, "Ask for means of rows, without population.")
+        # without what strata take off each of them, the variances of both bound that of the difference
+        mine, others = (replace(one.moments, whole=False).interval(level) for one in (self, other))
+        first, second = self.moments.estimate, other.moments.estimate
+        below = math.hypot(first - float(mine.low), float(others.high) - second)
+        above = math.hypot(float(mine.high) - first, second - float(others.low))
+        width = self._of.bounds[1] - self._of.bounds[0]
+        return Interval(width * (first - second - below), width * (first - second + above), level)
+
     def _counted(self, weights: ArrayLike, scale: float = 1.0) -> Interval:
         """Interval for a number of units in the data."""
         factors = np.array([float(one) for one in self._of.multiplied])

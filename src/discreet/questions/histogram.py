@@ -40,6 +40,7 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "How are the values of one column distributed?"
     ask: ClassVar[str] = "histogram"
+    instead: ClassVar[str] = "Ask count(by=…) of labels or Bands: estimated people in each cell."
     heading: ClassVar[str] = "Distribution of {subject}"
     meaning: ClassVar[str] = "How many rows fall into each bin."
     forms: ClassVar[form.Forms] = {"column": form.COLUMN, "edges": form.EDGES, "bins": form.WHOLE}

@@ -507,6 +507,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "Which values have a quarter, a half, nine tenths of the rows below them?"
     ask: ClassVar[str] = "quantile"
+    instead: ClassVar[str] = "Ask for the proportion of a label of Bands, such as those below a threshold."
     also: ClassVar[tuple[str, ...]] = ("percentile", "quantiles", "percentiles")
     heading: ClassVar[str] = "Quantiles of {subject}"
     meaning: ClassVar[str] = "The value of {subject} below which this share of rows lies."

@@ -217,6 +217,8 @@ class Question(ABC, Generic[A]):
         Whether the answer is a test, whose power a rehearsal counts.
     under_design
         Whether it can be asked where rows were sampled by a design: about the population, or about rows as such.
+    instead
+        What to ask in its place where it cannot.
     behind
         The steps that may drop rows before the answer. Behind procedures of several steps, which would share one
         choice of rows, nothing is proved.
@@ -239,6 +241,7 @@ class Question(ABC, Generic[A]):
     continues: ClassVar[bool] = False
     tests: ClassVar[bool] = False
     under_design: ClassVar[bool] = False
+    instead: ClassVar[str] = "Ask for a mean, proportion, sum or count."
     behind: ClassVar[type[Omission] | None] = None
     detects: ClassVar[str] = ""
     forms: ClassVar[form.Forms]
@@ -260,8 +263,7 @@ class Question(ABC, Generic[A]):
         if self.schema.design is not None and not self.under_design:
             raise InvalidParameter(
                 "schema.design", self.schema.design.weight, f"gives {self.ask} no design-based form",
-                "Ask for a mean, proportion, sum or count; or, of the respondents and not of the population, declare "
-                "the data without a design.",
+                f"{self.instead} Or describe respondents and not the population: declare the data without a design.",
             )  # fmt: skip
         self._validate()
 

@@ -604,6 +604,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
 
     answers: ClassVar[str] = "Do two groups differ in their average? For A/B tests."
     ask: ClassVar[str] = "compare_means"
+    instead: ClassVar[str] = "Ask for the mean by the arms, and for difference_interval of two of its groups."
     also: ClassVar[tuple[str, ...]] = ("t_test", "ttest", "ab_test")
     meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
     read_as: ClassVar[str] = "the difference"
@@ -712,6 +713,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
 
     answers: ClassVar[str] = "Which of several groups differs from the first in its average?"
     ask: ClassVar[str] = "compare_arms"
+    instead: ClassVar[str] = "Ask for the mean by the arms, and for difference_interval of two of its groups."
     meaning: ClassVar[str] = "Whether the means of the arms differ from that of the control, and by how much."
     read_as: ClassVar[str] = "a difference"
     _: KW_ONLY

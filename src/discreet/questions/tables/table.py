@@ -613,6 +613,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "How many rows have each combination of labels?"
     ask: ClassVar[str] = "table"
+    instead: ClassVar[str] = "Ask count(by=…) of labels or Bands: estimated people in each cell."
     also: ClassVar[tuple[str, ...]] = ("crosstab", "contingency_table", "group_by")
     heading: ClassVar[str] = "Number of {noun} by {columns}"
     meaning: ClassVar[str] = "How many rows fall into each cell."
