@@ -226,6 +226,20 @@ def stored() -> list[dict[str, Any]]:
     return found
 
 
+def table(cells: list[dict[str, Any]]) -> str:
+    """By question: cells, the least coverage and where, and widths over those of intervals without privacy."""
+    lines = ["| question | populations | least covered | with | width, median | width, nine in ten below |"]
+    lines.append("|---" * 6 + "|")
+    for kind in dict.fromkeys(one["question"] for one in sorted(cells, key=lambda one: one["seed"])):
+        own = [one for one in cells if one["question"] == kind]
+        least = min(own, key=lambda one: one["covered"])
+        widths = [one["width"] for one in own if one["width"] is not None]
+        told = [f"{np.quantile(widths, share):.3g}" for share in (0.5, 0.9)]
+        where = f"{least['rows']:,} rows, {least['guarantee']}"
+        lines.append(f"| {kind} | {len(own)} | {100 * least['covered']:.1f} % | {where} | {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     count, first, times = (int(given) for given in [*sys.argv[1:], *["12", "0", "2000"][len(sys.argv) - 1 :]])
     cells = {one["seed"]: one for one in stored()}

@@ -19,6 +19,7 @@ import numpy as np
 import accuracy
 import compare
 import features
+import generated
 import peer
 import private_bounds
 import regression
@@ -34,7 +35,7 @@ ERRORS = ("count", "mean", "variance")
 GUIDES = {
     name: DOCS / "howto" / f"{name}.md" for name in ("regression", "number_tests", "profile", "tables", "mechanisms")
 }
-PAGES = (ROOT / "README.md", DOCS / "comparison.md", *GUIDES.values())
+PAGES = (ROOT / "README.md", DOCS / "comparison.md", DOCS / "explanation" / "intervals.md", *GUIDES.values())
 SIZES = {"two groups": 200, "two numbers": 1000, "pairs": 200}
 """Numbers of rows at which the guide shows the power of tests."""
 
@@ -52,6 +53,7 @@ def tables() -> dict[str, str]:
         "regression": regression.table(results("regression"), people=(5_000,)),
         "power": power(),
         "bounds": private_bounds.table(),
+        "generated": generated.table(generated.stored()),
         "slopes": slopes.table(slopes.stored()),
         "which": which_mechanism.table(which_mechanism.stored()),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import gzip
 import re
 import shutil
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import generated
 from coverage import STUDY
 from coverage_cells import columns_of, guarantee_of, released
 from discreet import ApproxDP, GaussianDP, Session, ZeroConcentratedDP
@@ -45,6 +47,27 @@ def cells(part, whole):
     # Tables, quantiles and regressions are read one by one, and censored comparisons need a quadrature each.
     repeats = 80 if part.name in ("table", "censored", "logistic", *QUANTILES) else 300
     return [cell | {"repeats": repeats} for cell in found[:: 1 if len(found) < 16 else len(found) // 12]]
+
+
+def test_stored_cells_of_generated_populations_hold():
+    cells = generated.stored()
+    assert len(cells) >= 60
+    assert {one["question"] for one in cells} == {*generated.GROUPED, "compare_means", "regression, a rare level"}
+    assert [one for one in cells if generated.fails(one)] == []
+
+
+@pytest.mark.parametrize("seed", range(90_000, 90_006))
+def test_fresh_populations_hold(seed):
+    """One of each question, through the public calls, briefly."""
+    found = generated.cell(seed, 160)
+    assert not generated.fails(found), found
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("place", range(12))
+def test_populations_of_the_day_hold(place):
+    found = generated.cell(100_000 + 12 * datetime.date.today().toordinal() + place, 2000)
+    assert not generated.fails(found), found
 
 
 @pytest.mark.parametrize("name", PARTS)
