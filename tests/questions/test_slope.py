@@ -11,6 +11,7 @@ from scipy import stats
 from discreet import (
     ApproxDP,
     Bounds,
+    Categories,
     GaussianDP,
     Neighbours,
     PrivacyUnit,
@@ -196,3 +197,27 @@ def test_a_regression_of_which_nothing_is_known_warns_of_nothing():
     for _ in range(20):  # warnings are errors here; a square next to zero came about once in twenty
         session = Session(table, WIDE, ledger=":memory:", budget=PureDP(1.0))
         assert session.regression("y", on=["x"], epsilon=1.0).conf_int() is not None
+
+
+def test_a_regression_says_which_column_keeps_it_from_an_answer():
+    rng = np.random.default_rng(2)
+    narrow = line(rng, 300)
+    x = rng.random(4000)
+    data = {
+        "x": x,
+        "z": np.clip(x + rng.normal(0, 0.01, 4000), 0, 1),
+        "y": 0.3 + 0.4 * x,
+        "g": pyarrow.array(np.where(rng.random(4000) < 0.002, "b", "a")),
+    }
+    columns = {name: Bounds(0, 1, grid=1e-3) for name in "xyz"} | {"g": Categories(["a", "b"])}
+    alone = Session(pyarrow.table({"x": narrow[:, 0], "y": narrow[:, 1]}), WIDE, ledger=":memory:", budget=PureDP(9.0))
+    many = Session(pyarrow.table(data), Schema(columns=columns), ledger=":memory:", budget=PureDP(9.0))
+    found = alone.regression("y", on=["x"], epsilon=0.2)
+    assert "how much x varies within its bounds, 0 to 1" in str(found.summary())
+    with pytest.raises(NoPopulationInterval, match="declare bounds closer to its values"):
+        found.coefficients["x"].population_interval()
+    assert "how much x and z vary beside other columns" in str(
+        many.regression("y", on=["x", "z"], epsilon=1.0).summary()
+    )
+    assert "how many rows have g[b]: merge" in str(many.regression("y", on=["x", "g"], epsilon=0.5).summary())
+    assert "Noise hides" not in str(many.regression("y", on=["x"], epsilon=2.0).summary())

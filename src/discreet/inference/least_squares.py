@@ -498,6 +498,8 @@ _FURTHEST = 2.0**20
 """An interval that reaches so many standard errors has no end."""
 _ROUNDS, _POINTS, _NEWTON = 4, 33, 12
 _CAUTION = 0.5
+_HIDDEN = 3.0
+"""Standard errors of the noise below which nothing is known of how much a term varies."""
 """The number of standard deviations of its noise that are added to a measured fourth moment."""
 
 
@@ -560,6 +562,22 @@ class LeastSquares:
             return np.asarray(np.linalg.inv(self._matrix))
         except np.linalg.LinAlgError:  # a label without rows, and next to no noise
             return np.asarray(np.linalg.pinv(self._matrix, hermitian=True))
+
+    def blamed(self) -> list[str]:
+        """For every term, what keeps its coefficient from being known: that it is ``"narrow"``, so that noise hides how
+        much it varies; or goes ``"along"`` with other terms, so that noise hides how much it varies beside them; or "".
+        """
+        found = [""]
+        own, beside = np.diag(self._matrix), np.diag(self._inverse)
+        means = np.atleast_2d(self._matrix)[0] / max(float(self._matrix[0, 0]), 1.0)
+        for place, term in enumerate(self.terms[1:], start=1):
+            centred = term - Linear.combined(means[place : place + 1], self.terms[:1])
+            weights = self.moments.weights(centred, centred)
+            least = _HIDDEN * float(np.sqrt(self.moments.noise_of(weights)[0]))
+            varies = own[place] - means[place] ** 2 * own[0]
+            alone = varies >= least and not 1 / max(beside[place], 1e-300) >= least
+            found.append("narrow" if varies < least else "along" if alone else "")
+        return found
 
     @cached_property
     def coefficients(self) -> Array:

@@ -122,6 +122,25 @@ class FittedModel:
         """The numbers added to each coefficient: the constant starts at the outcome's lower bound."""
         return np.array([self.outcome.low, *(0.0 for _ in self.terms[1:])])
 
+    def doubts(self, places: Sequence[int]) -> list[str]:
+        """What keeps coefficients of least squares from being known, and what to declare or to leave out."""
+        if not isinstance(self.sampled, LeastSquares):
+            return []
+        blamed, found = self.sampled.blamed(), []
+        alike = [self.terms[place].name for place in places if blamed[place] == "along"]
+        if alike:
+            found.append(
+                f"Noise hides how much {' and '.join(alike)} vary beside other columns: leave one of them out."
+            )
+        for term in (self.terms[place] for place in places if blamed[place] == "narrow"):
+            if term.label is not None:
+                found.append(f"Noise hides how many rows have {term.name}: merge rare labels.")
+            else:
+                ends = f"{number(term.low)} to {number(term.low + term.width)}"
+                hidden = f"Noise hides how much {term.name} varies within its bounds, {ends}"
+                found.append(f"{hidden}: declare bounds closer to its values, or ask for a slope by pairs.")
+        return found
+
     def along(self, values: Mapping[str, Any]) -> Array:
         """The combination of coefficients that predicts a row."""
         known = {name for term in self.terms for name in term.columns}
@@ -164,10 +183,10 @@ class LinearEstimate(Result):
         read = self if self.log_odds is None else self.log_odds
         low, high = read.ends(self._design.sampled, level)
         if not math.isfinite(high - low):
-            raise NoPopulationInterval(
-                "guarantee", number(read.estimate), "leaves so much noise that nothing can be said about this number",
-                "Ask with fewer columns, tighter bounds, more rows or a larger budget.",
-            )  # fmt: skip
+            rule = "leaves so much noise that nothing can be said about this number"
+            told = self._design.doubts(np.flatnonzero(read._along).tolist())
+            fix = " ".join(told) or "Ask with fewer columns, tighter bounds, more rows or a larger budget."
+            raise NoPopulationInterval("guarantee", number(read.estimate), rule, fix)
         return Interval(*self.ends(self._design.sampled, level), level)
 
     def heading(self) -> str:
@@ -482,6 +501,9 @@ class RegressionRelease(Release):
             head = f"Least squares of {outcome.name} on {on}"
             facts += f", residual standard deviation {math.sqrt(self.scale):.4g}"
             words = "Standard errors, tests and intervals count noise and sampling, for any errors."
+            ends = self.intervals(alpha).values()
+            open_ = [place for place, one in enumerate(ends) if place and not math.isfinite(float(one.width))]
+            words = " ".join([words, *self.design.doubts(open_)])
         return Printed.of(head, self._table(alpha), facts, note=words)
 
     def to_markdown(self) -> str:
