@@ -568,16 +568,19 @@ class LeastSquares:
         much it varies; or goes ``"along"`` with other terms, so that noise hides how much it varies beside them; or "".
         """
         found = [""]
-        own, beside = np.diag(self._matrix), np.diag(self._inverse)
-        means = np.atleast_2d(self._matrix)[0] / max(float(self._matrix[0, 0]), 1.0)
-        for place, term in enumerate(self.terms[1:], start=1):
-            centred = term - Linear.combined(means[place : place + 1], self.terms[:1])
-            weights = self.moments.weights(centred, centred)
-            least = _HIDDEN * float(np.sqrt(self.moments.noise_of(weights)[0]))
-            varies = own[place] - means[place] ** 2 * own[0]
-            alone = varies >= least and not 1 / max(beside[place], 1e-300) >= least
-            found.append("narrow" if varies < least else "along" if alone else "")
+        means = self._matrix[0] / max(float(self._matrix[0, 0]), 1.0)
+        for place, row in enumerate(self._inverse[1:], start=1):
+            centred = self.terms[place] - Linear.combined(means[place : place + 1], self.terms[:1])
+            # What the other terms leave of a term is its pull, divided by its own weight in it.
+            left = Linear.combined(row / (row[place] or 1.0), self.terms)
+            known = [self._surely(one) for one in (centred, left)]
+            found.append("" if all(known) else "narrow" if not known[0] else "along")
         return found
+
+    def _surely(self, function: Linear) -> bool:
+        """Whether it surely varies: noise alone would hardly ever make so large a sum of its squares."""
+        weights = self.moments.weights(function, function)
+        return bool(self.moments.total(weights) >= _HIDDEN * np.sqrt(self.moments.noise_of(weights)[0]))
 
     @cached_property
     def coefficients(self) -> Array:
