@@ -42,6 +42,7 @@ from discreet.questions.profile.released_first import (
     settled,
 )
 from discreet.questions.question import guarantee_of
+from discreet.results.display import as_html
 from discreet.results.ledger import Ledger
 
 # ---- In use: which threads use something that a fork must not cut in half.
@@ -505,6 +506,12 @@ class Session(Questions):
         other._private = has_private_facts(schema)
         other._taken, other._after = {}, {}
         return other
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the budget, who is protected, and the declared columns."""
+        columns = [(name, column.words()) for name, column in self.schema.columns.items()]
+        left = f"{self.ledger.remaining()} of {self.ledger.budget}"
+        return as_html("Session", [("left to spend", left), ("protects", str(self.schema.protection())), *columns])
 
     def __repr__(self) -> str:
         step = "" if self._step is None else f".omitting({self._step!r})"

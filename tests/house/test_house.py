@@ -216,12 +216,12 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 212,
-    "code lines": 56_348,
+    "files": 213,
+    "code lines": 56_416,
     "classes": 532,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_090,
+    "core: code lines": 6_121,
     "imports, per mille of the code": 78,
     "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,

@@ -196,6 +196,10 @@ class Bounds:
         """Grid step that takes the place of a missing value; None where it has none."""
         return None if isinstance(self.nulls, str) else self._on_grid("nulls", self.nulls)
 
+    def words(self) -> str:
+        """What is declared, in a line."""
+        return f"{_made(self.value)}numbers from {self.low:.6g} to {self.high:.6g}, in steps of {self.grid:.6g}"
+
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""
         plain = {"low": self.low, "high": self.high, "grid": self.grid, "nulls": self.nulls}
@@ -208,6 +212,11 @@ def _words(words: Any, kinds: tuple[type, ...] = (str,)) -> tuple[Any, ...]:
         raise WrongType("missing", words, "must be a list of what stands for a missing value", 'Pass ["N", "NA"].')
     _check_lengths("missing", words)
     return tuple(words)
+
+
+def _made(value: RowExpression | None) -> str:
+    """The formula of a computed column, before what is said of it."""
+    return "" if value is None else f"{value.text}: "
 
 
 def _check_lengths(name: str, words: Iterable[Any]) -> None:
@@ -349,6 +358,10 @@ class Categories:
         """True where no row can drop out because of this column."""
         return "drop" not in (self.nulls, self.unknown)
 
+    def words(self) -> str:
+        """What is declared, in a line."""
+        return f"{_made(self.value)}{self.cells} labels: {', '.join(map(str, self.labels))}"
+
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""
         plain = {"categories": list(self.labels), "nulls": self.nulls, "unknown": self.unknown}
@@ -372,6 +385,10 @@ class PrivateLabels:
     keeps_every_row: ClassVar[bool] = False
     value: ClassVar[None] = None
     computed_kinds: ClassVar[tuple[str, ...]] = ()
+
+    def words(self) -> str:
+        """What is declared, in a line."""
+        return "labels that are not public"
 
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""
@@ -517,6 +534,9 @@ class Dates(Bounds):
         if self.unit == "day":
             return date.fromordinal(EPOCH.toordinal() + whole)
         return date(whole, 1, 1) if self.unit == "year" else date(1970 + whole // 12, whole % 12 + 1, 1)
+
+    def words(self) -> str:
+        return f"{_made(self.value)}dates from {self.day(self.low)} to {self.day(self.high)}, by {self.unit}"
 
     def to_dict(self) -> dict[str, Any]:
         """The declaration as plain data."""

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
+from discreet.core.notebook import facts_html
 from discreet.core.numbers import Floats, ball, decimal, down, greatest, least, normal_cdf, plain, precisely, thin, up
 
 __all__ = [
@@ -202,6 +203,10 @@ class Guarantee(PrivacyCurve):
     @abstractmethod
     def sentence(self) -> str:
         """The guarantee in words, for reports."""
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the numbers, and what they mean."""
+        return facts_html(str(self), [("in words", self.sentence())])
 
     def parameters(self) -> dict[str, float]:
         """The numbers, by name."""

@@ -26,6 +26,7 @@ from discreet.core.columns import (
     RowExpression,
 )
 from discreet.core.errors import InvalidParameter, WrongType, spelling
+from discreet.core.notebook import facts_html
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import Fact, Neighbours, Protection, Unit
 from discreet.core.sensitivity import Sensitivity, root_up
@@ -545,6 +546,15 @@ class Schema:
         object.__setattr__(self, "features", requirements.Frozen(self.features))
         if self.features:
             self.per_unit()  # refuses features that cannot be made
+
+    def _repr_html_(self) -> str:
+        """For notebooks: who is protected, and what is declared of each column."""
+        unit = "single rows" if self.unit.column is None else f"everybody, told apart by {self.unit.column}"
+        facts = [("protects", f"{unit}; neighbours: {self.neighbours.value}")]
+        facts += [] if self.where is None else [("rows", f"those where {self.where.text}")]
+        for name, column in self.columns.items():
+            facts.append((name, column.words()))
+        return facts_html("Schema", facts)
 
     def per_unit(self) -> Schema:
         """The facts about a table with one row per unit, whose columns are the features.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -19,12 +19,12 @@ from discreet.core.files import read_regular, reason
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.balance import digest_of
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Dates, PrivateLabels, Schema
+from discreet.core.schema import Schema
 from discreet.plans.job import Job, JobPlan
 from discreet.plans.plan_file import PlanFile, differences
 from discreet.publish.pages import review_markdown, review_page
 from discreet.publish.report import meaning_of
-from discreet.results.display import Facts, Result, number, printable
+from discreet.results.display import Facts, Result, printable
 from discreet.results.ledger import Ledger
 from discreet.results.wording import attacker_words, checklist
 
@@ -171,11 +171,11 @@ def _protected(schema: Schema, name: str) -> list[str]:
 def _public(file: PlanFile) -> list[PublicFact]:
     schema, unit = file.schema, file.schema.unit
     rows = schema.of_rows
-    facts = [PublicFact(name, _column(column), file.sources.get(name)) for name, column in rows.columns.items()]
+    facts = [PublicFact(name, column.words(), file.sources.get(name)) for name, column in rows.columns.items()]
     if rows.where is not None:
         facts.append(PublicFact("where", f"only rows with {rows.where.text} take part", file.sources.get("schema")))
     for name, feature in rows.features.items():
-        said = f"{feature.words(unit.name)}, {_column(rows.per_unit().columns[name])}"
+        said = f"{feature.words(unit.name)}, {rows.per_unit().columns[name].words()}"
         facts.append(PublicFact(f"features.{name}", said, file.sources.get(f"features.{name}")))
     for name, one in rows.related.items():
         facts.append(PublicFact(name, f"a table about the same units: at most {one.rows} rows of each count", None))
@@ -194,18 +194,6 @@ def _limit(unit: str, limits: dict[str, Any]) -> str:
     if private is None:
         return f"at most {words} of each {unit} count"
     return f"a release for ε = {private['epsilon']:g} finds how many rows of each {unit} count; expected: {words}"
-
-
-def _column(column: Any) -> str:
-    if column.value is not None:
-        return f"{column.value.text}: {_column(replace(column, value=None))}"
-    if isinstance(column, Dates):
-        return f"dates from {column.day(column.low)} to {column.day(column.high)}, by {column.unit}"
-    if isinstance(column, Bounds):
-        return f"numbers from {number(column.low)} to {number(column.high)}, in steps of {number(column.grid)}"
-    if isinstance(column, PrivateLabels):
-        return "labels that are not public"
-    return f"{column.cells} labels: {', '.join(map(str, column.labels))}"
 
 
 def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
@@ -18,6 +17,7 @@ import numpy as np
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.noise.sampler import Floats
+from discreet.core.notebook import facts_html
 
 Facts = Sequence[tuple[str, str]]
 
@@ -116,12 +116,7 @@ def as_text(title: str, facts: Facts) -> str:
 
 def as_html(title: str, facts: Facts) -> str:
     """The same facts as a small table, everything escaped."""
-    rows = "".join(
-        f'<tr><th scope="row" style="text-align:left">{html.escape(printable(name))}</th>'
-        f'<td style="text-align:left">{html.escape(printable(value))}</td></tr>'
-        for name, value in facts
-    )
-    return f"<table><caption><strong>{html.escape(printable(title))}</strong></caption><tbody>{rows}</tbody></table>"
+    return facts_html(printable(title), [(printable(name), printable(value)) for name, value in facts])
 
 
 # ---- Result: what a user is handed, readable in a terminal and in a notebook, and ready to be kept.
