@@ -234,7 +234,7 @@ MOST = {
     "regression: lines": 1_445,
     "regression: calls from room to room": 177,
     "run: files": 61,
-    "run: lines": 4_111,
+    "run: lines": 4_113,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
