@@ -107,7 +107,7 @@ def run_audit(
     created = datetime.now(UTC).isoformat(timespec="seconds")
     start = time.monotonic()
     found: dict[str, tuple[list[Audit], float]] = {}
-    for part, lines, seconds in _done(chosen, deep, workers):
+    for part, lines, seconds in _done(chosen, deep, workers, first_short=quick):
         found[part] = lines, seconds
         if progress is not None:
             waiting = sum(_weight(one) for one in chosen if one not in found)
@@ -140,14 +140,19 @@ def _called(part: str, name: str) -> bool:
     return part == name or part.startswith((f"{name} ", f"{name},"))
 
 
-def _done(chosen: Sequence[str], deep: bool, workers: int) -> Iterator[tuple[str, list[Audit], float]]:
-    """Parts as they are done, with their lines and the processor time they took."""
+def _done(
+    chosen: Sequence[str], deep: bool, workers: int, first_short: bool = False
+) -> Iterator[tuple[str, list[Audit], float]]:
+    """Parts as they are done, with their lines and the processor time they took.
+
+    The longest begin, so that all end early; where first verdicts shall come early, the shortest.
+    """
     if workers == 1:
         yield from (_part(part, deep) for part in chosen)
         return
-    longest_first = sorted(chosen, key=_weight, reverse=True)
+    in_order = sorted(chosen, key=_weight, reverse=not first_short)
     with ProcessPoolExecutor(workers) as pool:
-        for future in as_completed([pool.submit(_part, part, deep) for part in longest_first]):
+        for future in as_completed([pool.submit(_part, part, deep) for part in in_order]):
             yield future.result()
 
 
