@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.guarantee import ApproxDP
-from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, least, most, pick, size_of
+from discreet.papers.study import MeasuredRange, PaperClaim, Rows, average, compared, least, most, pick, size_of, votes
 
 # ---- liu2019 (3): the scale of generalized Gaussian noise by the paper's rule, as printed and as it must be meant.
 
@@ -239,7 +239,7 @@ FIGURE_CLAIMS: tuple[PaperClaim, ...] = (
     ),
     _figure(
         2, "When ε = 1 the sanitized and the original RMSE were basically the same.",
-        "average inflation at ε = 1, n ≥ 450", lambda rows: average(_inflation(rows, epsilon=1.0, n=_LARGE)), 0.0, 1.1,
+        "largest inflation at ε = 1, n ≥ 450", lambda rows: most(_inflation(rows, epsilon=1.0, n=_LARGE)), 0.0, 1.1,
     ),
     _figure(
         2, "… also at small n.", "average inflation at ε = 1, n = 50",
@@ -254,13 +254,14 @@ FIGURE_CLAIMS: tuple[PaperClaim, ...] = (
         lambda rows: least(_covered(row) for row in _both(rows, epsilon=1.0)), 0.92,
     ),
     _figure(
-        2, "Coverage of 85 % to 92 % for n in [50, 300] when ε = 0.5.", "average coverage over these settings",
-        lambda rows: average(_covered(row) for row in _both(rows, epsilon=0.5, n=(50, 100, 150, 200, 250, 300))),
-        0.85, 0.92,
+        2, "Coverage of 85 % to 92 % for n in [50, 300] when ε = 0.5.", "share of these settings in which it is",
+        lambda rows: votes(
+            (_covered(row) for row in _both(rows, epsilon=0.5, n=(50, 100, 150, 200, 250, 300))), low=0.85, high=0.92
+        ), 0.9,
     ),
     _figure(
-        2, "Coverage of 50 % to 80 % for all n when ε = 0.1.", "average coverage at ε = 0.1",
-        lambda rows: average(_covered(row) for row in _both(rows, epsilon=0.1)), 0.5, 0.8,
+        2, "Coverage of 50 % to 80 % for all n when ε = 0.1.", "share of the settings in which it is",
+        lambda rows: votes((_covered(row) for row in _both(rows, epsilon=0.1)), low=0.5, high=0.8), 0.9,
     ),
     _figure(
         2, "BIT had worse under-coverage at small n for ε = 0.1.", "BIT's coverage minus truncation's, n ≤ 150",

@@ -156,6 +156,14 @@ def _differs(row: Row) -> bool:
     return bool(row["difference"])
 
 
+def _worse_rates(rows: Rows) -> MeasuredRange:
+    """The least share of rates at which sampling loses, over columns, mechanisms and budgets."""
+    groups: dict[tuple[Any, ...], list[MeasuredRange]] = {}
+    for row in _rates(rows, lambda r: r < 1):
+        groups.setdefault((row["subject"], row["method"], row["epsilon"]), []).append(_difference(row))
+    return least(votes(found, high=0.0) for found in groups.values())
+
+
 def _even_is_better(rows: Rows) -> MeasuredRange:
     """The share of settings, but ties, in which a Poisson sample of as many records has the better utility."""
     return votes(map(_difference, filter(_differs, rows)), high=0.0)
@@ -277,12 +285,12 @@ CLAIMS: tuple[PaperClaim, ...] = (
     _run(
         "Section 3", "sampling-mean", "It always increases with respect to no sampling.",
         "share of rates up to 0.8 with a larger error, Adult age",
-        lambda rows: votes((_difference(row) for row in _rates(rows, lambda r: r <= 0.8, **_AGE)), high=0.0), 0.95,
+        lambda rows: votes((_difference(row) for row in _rates(rows, lambda r: r <= 0.8, **_AGE)), high=0.0), 1.0,
     ),
     _run(
         "Section 3, Figures 4–9", "sampling-mean", "Sampling is worse for all databases, ε and almost all rates.",
-        "average of u(M) − u(M∘S) over rates up to 0.9",
-        lambda rows: average(_difference(row) for row in _rates(rows, lambda r: r <= 0.9)), -inf, 0.0,
+        "share of rates at which it is worse, least over columns, mechanisms and ε",
+        lambda rows: _worse_rates(rows), 0.85,
     ),
     _run(
         "Section 3, Figures 10–13", "sampling-mode", "Sampling is worse for modes too.",
