@@ -73,3 +73,16 @@ def test_all_records_are_best_and_the_answer_says_so(statistic: str, epsilon: fl
 def test_refusals(call) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InvalidParameter):
         call()
+
+
+def test_a_proportion_is_a_mean_of_ones_and_a_cell_a_count() -> None:
+    share = advise("proportion", 2000, PureDP(0.5), expected_sd=0.3)
+    mean = advise("mean", 2000, PureDP(0.5), bounds=(0, 1), expected_sd=0.3)
+    assert [one.error for one in share.options] == [one.error for one in mean.options]
+    half = next(one for one in share.options if one.name == "sample 0.5")
+    rng = np.random.default_rng(6)
+    ones, kept = rng.binomial(200, 0.5, 20_000), rng.binomial(1800, 0.5, 20_000)  # 0.1 of 2,000, deviation 0.3
+    assert np.std(ones / (ones + kept)) == pytest.approx(half.omission_error, rel=0.03)
+    cell, count = advise("table", 50, PureDP(1.0)), advise("count", 50, PureDP(1.0))
+    assert [one.error for one in cell.options] == [one.error for one in count.options]
+    assert cell.measure == "standard error of a cell"

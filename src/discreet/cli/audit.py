@@ -26,7 +26,7 @@ def advise(
     Parameters
     ----------
     statistic
-        count, sum, mean or mode.
+        count, sum, mean, proportion, table (one of its cells) or mode.
     n
         Number of rows to plan for.
     epsilon

@@ -133,15 +133,15 @@ def advise(
     Parameters
     ----------
     statistic
-        ``"count"``, ``"sum"``, ``"mean"`` or ``"mode"``.
+        ``"count"``, ``"sum"``, ``"mean"``, ``"proportion"``, ``"table"`` (of one of its cells) or ``"mode"``.
     n
-        Number of rows to plan for.
+        Number of rows to plan for; of a table, those of the cell.
     guarantee
         What the result must satisfy between add/remove neighbours.
     bounds
         Public bounds of a column, for sums and means.
     expected_sd
-        Standard deviation to plan for; by default that of a uniform column.
+        Standard deviation to plan for; by default that of a uniform column, and ½ for a proportion.
     shares, candidates
         For a mode: the shares of the two most frequent categories, and the number of categories.
 
@@ -153,17 +153,20 @@ def advise(
     requirements.instance("guarantee", guarantee, PureDP, "PureDP(1.0)")
     requirements.positive("epsilon", guarantee.epsilon)
     rows = requirements.positive_integer("n", n, at_least=2)
-    low, high = whole_bounds("bounds", bounds)
-    deviation = (
-        (high - low) / math.sqrt(12) if expected_sd is None else requirements.positive("expected_sd", expected_sd)
-    )
+    whole = statistic == "proportion"
+    low, high = whole_bounds("bounds", (0.0, 1.0) if whole else bounds)
+    usual = 0.5 if whole else (high - low) / math.sqrt(12)
+    deviation = usual if expected_sd is None else requirements.positive("expected_sd", expected_sd)
     if statistic == "mode":
         error, measure = _mode_error(rows, shares, candidates), "probability of a wrong mode"
-    elif statistic in ("count", "sum", "mean"):
-        error = _moment_error(statistic, rows, (low, high), deviation)
-        measure = f"standard error of the {statistic}"
+    elif statistic in ("count", "sum", "mean", "proportion", "table"):
+        # A proportion is the mean of zeros and ones; a record is in one cell of a table, which is a count.
+        kind = {"proportion": "mean", "table": "count"}.get(statistic, statistic)
+        error = _moment_error(kind, rows, (low, high), deviation)
+        measure = "standard error of " + ("a cell" if statistic == "table" else f"the {statistic}")
     else:
-        raise InvalidParameter("statistic", statistic, "must be count, sum, mean or mode", "Check the spelling.")
+        rule = "must be count, sum, mean, proportion, table or mode"
+        raise InvalidParameter("statistic", statistic, rule, "Check the spelling.")
     distance = min(1.128 * deviation / (high - low), 1.0) if statistic != "mode" else 1 - sum(s * s for s in shares)
     options = [Option("all records", guarantee.epsilon, *error(1.0, guarantee.epsilon))]
     for rate in _RATES:
