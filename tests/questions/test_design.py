@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import json
 import math
 import re
 import shlex
@@ -589,6 +590,19 @@ def test_a_filter_leaves_the_number_of_sampled_rows_open(sample):
     assert isinstance(session.schema.where, Formula)
 
 
+def test_the_guide_quotes_what_was_measured():
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "howto" / "weighted_survey.md").read_text(encoding="utf-8")
+    rows = json.loads((root / "benchmarks" / "results" / "weights.json").read_text(encoding="utf-8"))
+    lowest = min(row["coverage"] for row in rows)
+    wide = [row["width over that without noise"] for row in rows if (row["n"], row["guarantee"]) == (5_000, "ε = 1")]
+    off = max(abs(row["unweighted: bias, %"]) for row in rows)
+    assert lowest > 0.935
+    assert f"{100 * lowest:.1f} % or more of 1,000 samples in each of {len(rows)} cells" in page
+    assert f"{min(wide):.2f} to {max(wide):.2f} times as wide" in page
+    assert f"off by up to {off:.0f} %" in page
+
+
 def test_the_guide_runs_from_declaration_to_publication(tmp_path, monkeypatch):
     """The page's own rows, plan file and commands; what is published tells the design and the quality."""
     page = (Path(__file__).parents[2] / "docs" / "howto" / "weighted_survey.md").read_text(encoding="utf-8")
@@ -606,4 +620,5 @@ def test_the_guide_runs_from_declaration_to_publication(tmp_path, monkeypatch):
     found = {(row["release"], row["region"], row["measure"]): float(row["estimate"]) for row in rows}
     assert 28 < found["income", "", "mean"] < 45
     assert {measure for _, _, measure in found} >= {"respondents", "effective respondents", "design effect"}
+    assert 0.001 < found["income", "", "coefficient of variation"] < 0.05
     assert 0.6 < found["employment", "south", "proportion"] < 0.8

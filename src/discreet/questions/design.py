@@ -325,8 +325,10 @@ class DesignRelease(Release):
             standard_error=self.standard_error,
         )  # fmt: skip
         respondents = max(round(self.respondents), 0)
+        variation = self.coefficient_of_variation
         found = [
             asked,
+            *([Reading("", variation, measure="coefficient of variation")] if math.isfinite(variation) else []),
             Reading("", respondents, self._counted(self._of.moments["n"]), measure="respondents"),
             Reading("", self.effective_respondents, measure="effective respondents"),
             Reading("", self.design_effect, measure="design effect"),
