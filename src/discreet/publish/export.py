@@ -175,7 +175,7 @@ _COLUMNS = (
     ("estimate", "the number, with noise that protects people"),
     ("noise_low, noise_high", "95 % interval for the value in this data; covers privacy noise"),
     ("population_low, population_high", "95 % interval for the value in the population; covers noise and sampling"),
-    ("standard_error", "of the noise; where only a population interval is known, and under a design, of noise and sampling"),
+    ("standard_error", "of the noise; under a design or with a population interval alone, of noise and sampling"),
     ("pvalue", "of the hypothesis that the number is 0 in the population, where it was tested"),
     ("unit", "whose data is protected"),
     ("guarantee", "what the release guarantees"),
