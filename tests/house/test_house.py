@@ -217,7 +217,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 213,
-    "code lines": 56_426,
+    "code lines": 56_428,
     "classes": 532,
     "class names with several meanings": 0,
     "entries at the top": 16,
