@@ -333,7 +333,7 @@ STEPS = (
 )
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (768, "light"), (1280, "dark")])
 def test_every_page_is_accessible_and_fits(chromium, folder, width, scheme):
     """axe finds nothing against WCAG 2.2 AA, and no page is wider than its window."""
     (folder / "people.toml").write_text(PLAN.replace("high = 1000", 'high = "wrong"'))
@@ -341,7 +341,9 @@ def test_every_page_is_accessible_and_fits(chromium, folder, width, scheme):
     rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
     with served(folder) as address:
         visit = Visit(chromium, address, viewport={"width": width, "height": 800}, color_scheme=scheme)
-        for step in STEPS:
+        visit.page.get_by_role("button", name="Take a tour").click()
+        visit.page.wait_for_url("**/plan?plan=tour.toml*")
+        for step in (*STEPS, *(f"/plan?plan=tour.toml&at={one}" for one in ("data", "columns", "questions"))):
             visit.to(step)
             visit.page.evaluate(axe)
             found = visit.page.evaluate("rules => axe.run(document, rules)", rules)["violations"]
