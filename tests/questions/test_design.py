@@ -35,6 +35,7 @@ from discreet.core.errors import DiscreetError
 from discreet.inference.design import DesignMoments
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
 from discreet.plans.declarations import Formula, schema_from_dict
+from discreet.plans.plan_file import PlanFile
 from discreet.questions import CountQuestion, MeanQuestion, ProportionQuestion, SumQuestion
 from discreet.questions import design as room
 from discreet.questions.design import DesignParts, trim_steps
@@ -588,6 +589,26 @@ def test_a_filter_leaves_the_number_of_sampled_rows_open(sample):
     n = inside.sum()
     assert found.standard_error == pytest.approx(math.sqrt(n / (n - 1) * ((w * y)[inside] ** 2).sum()), rel=1e-9)
     assert isinstance(session.schema.where, Formula)
+
+
+def test_a_plan_says_where_the_design_is_known_from(tmp_path):
+    text = """
+        source = { path = "rows.csv" }
+        budget = { epsilon = 1.0 }
+        [schema.design]
+        weight = "w"
+        weight_high = 60
+        label = "survey weight"
+        source = "the methods report"
+        [[release]]
+        ask = "count"
+        """
+    plan = PlanFile.parse(text, tmp_path / "survey.toml")
+    assert plan.sources == {"design": "the methods report", "w": "the methods report"}
+    assert plan.schema.design == Design(weight="w", weight_high=60)
+    assert plan.variables["w"] == "survey weight"
+    with pytest.raises(DiscreetError, match=r"survey.toml:\d+"):
+        PlanFile.parse(text.replace("60", "-60"), tmp_path / "survey.toml")
 
 
 def test_the_guide_quotes_what_was_measured():

@@ -560,10 +560,12 @@ class _Reader:
     def _sources(self) -> dict[str, str]:
         """Take the sentences on where facts come from out of the schema: they describe it and are no part of it."""
         found = {}
-        for where, _, table in self._facts():
+        for where, name, table in self._facts():
             if "source" in table:
                 said = self._taken(table, where, "source", "must say where the fact comes from")
                 found[where.removeprefix("schema.").removeprefix("columns.")] = said
+                if where == "schema.design":
+                    found.setdefault(name, said)
         return found
 
     def _words(self) -> dict[str, str]:
@@ -593,6 +595,9 @@ class _Reader:
         unit = schema.get("unit")
         if isinstance(unit, dict):
             yield "schema.unit", str(unit.get("column")), unit
+        design = schema.get("design")
+        if isinstance(design, dict):  # whose weights need no declaration of their own
+            yield "schema.design", str(design.get("weight")), design
         yield "schema", "row", schema
 
     def _taken(self, table: dict[str, Any], where: str, key: str, rule: str) -> str:

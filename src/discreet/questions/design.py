@@ -249,6 +249,11 @@ class DesignRelease(Release):
         return self.standard_error / abs(self.estimate) if self.estimate else math.inf
 
     @property
+    def count(self) -> float:
+        """The noisy number of sampled units that took part, as `respondents`."""
+        return self.respondents
+
+    @property
     def respondents(self) -> float:
         """The noisy number of sampled units that took part."""
         return float(self.moments.parts.sum(axis=0) @ self._of.moments["n"])
