@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from discreet import (
     Bounds,
@@ -404,6 +406,22 @@ def test_a_stratified_mean_worked_by_hand():
     # ȳ = .4·4 + .6·4 = 4; s² = 20/3 and 12; v = .16·(1 − 4/40)·(20/3)/4 + .36·(1 − 3/60)·12/3
     assert found.estimate == pytest.approx(4.0, rel=1e-9)
     assert found.standard_error**2 == pytest.approx(0.16 * 0.9 * (20 / 3) / 4 + 0.36 * 0.95 * 4, rel=1e-9)
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java")
+@pytest.mark.parametrize("unit", [None, "id"])
+def test_spark_adds_the_same_parts(sample, tmp_path, unit):
+    weights = sample["w"] * 2.5 - 20  # some beyond the bounds, and some of none
+    parquet.write_table(pa.table({**sample, "w": weights, "k": sample["id"]}), tmp_path / "rows.parquet")
+    question = MeanQuestion(schema_of(unit=unit, strata="h"), "y", by="g", epsilon=1.0)
+    found = []
+    for engine in (None, "spark"):
+        ledger = Ledger(":memory:", PureDP(1.0), unit=question.schema.unit.unit)
+        session = Session(str(tmp_path / "rows.parquet"), question.schema, ledger=ledger, engine=engine)
+        found.append(list(session.exact(question).value))
+    assert found[0] == found[1]
+    assert len(set(found[0])) > 20
 
 
 # ---- Answers
