@@ -512,6 +512,7 @@ def test_the_tour_is_on_made_up_people_and_says_a_word_at_each_step(browser, fol
     assert "made-up survey" in page
     assert page.count('class="todo">') >= 5
     assert "± " in page  # its first question is planned
+    assert "any one person" in page
     data = tomllib.loads((folder / "tour.toml").read_text())
     assert data["source"]["path"] == "tour.csv"
     assert "tour-2.toml" in str(browser.post("/tour").url)

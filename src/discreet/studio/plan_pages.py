@@ -81,7 +81,7 @@ def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuesti
         parts = []
     used = sum(share for _, share in parts)
     words = f"The releases take {100 * used:.0f} % of the budget {file.budget}."
-    unit = file.schema.unit.name
+    unit = file.variables.get(file.schema.unit.name, file.schema.unit.name)
     return {
         "parts": parts,
         "used": words,
