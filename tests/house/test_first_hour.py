@@ -213,6 +213,7 @@ def test_a_file_of_spss(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Path("s.toml").read_text(encoding="utf-8")
     assert 'labels = { "1" = "men", "2" = "women" }' in plan
     assert "missing = [-9]" in plan
+    assert '# label = "Age"' in plan  # the title that the file gives the column
     own = '\n[schema.columns.sex]\nlabels = { "1" = "men", "2" = "women" }\n'
     typed = '[[release]]\nask = "table"\ncolumns = ["sex"]\n'
     Path("s.toml").write_text(plan + own + typed, encoding="utf-8")

@@ -126,7 +126,7 @@ def test_from_a_file_of_spss_to_a_release(
     plan = capsys.readouterr().out
     assert '# labels = { "1" = "men", "2" = "women" }\n# missing = ["9"]' in plan
     assert "# missing = [97, 98, 99]" in plan
-    assert '# [schema.columns."age"]  # double: Age in years' in plan
+    assert '# [schema.columns."age"]  # double\n# label = "Age in years"  # what readers are told' in plan
     text = plan[plan.index("title =") :]
     for line in ('[schema.columns."sex"]  # double', 'labels = { "1" = "men", "2" = "women" }', 'missing = ["9"]'):
         text = text.replace(f"# {line}", line)

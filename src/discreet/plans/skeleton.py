@@ -86,8 +86,8 @@ def skeleton(
     ]
     for name, kind in types.items():
         about = told.get(name, Described())
-        title = f": {_quoted(about.title)}" if about.title else ""
-        lines += ["", f'# [schema.columns."{_quoted(name)}"]{f"  # {kind}{title}" if typed else ""}']
+        lines += ["", f'# [schema.columns."{_quoted(name)}"]{f"  # {kind}" if typed else ""}']
+        lines += [f'# label = "{_quoted(about.title)}"  # what readers are told'] if about.title else []
         lines += _column_lines(kind, about)
     lines += ["", *_questions(), "[[release]]", 'name = "rows"', 'ask = "count"', "weight = 1.0", ""]
     return "\n".join(lines)
