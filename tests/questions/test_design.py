@@ -368,6 +368,27 @@ def test_clusters_are_ultimate_clusters(sample):
     assert mean.respondents == pytest.approx(len(z))
 
 
+def test_groups_that_divide_clusters_have_the_variance_between_clusters(sample):
+    """A household with rows in both groups and strata counts once in each; its part of 1 − u is rounded to the grid."""
+    design = Design(weight="w", weight_high=1000, cluster="id")
+    schema = Schema(columns={**COLUMNS, "w": Bounds(0, 1000, grid=1)}, unit=PrivacyUnit("id"), design=design)
+    session = session_of(rows_of(sample), schema)
+    w, y, ids = sample["w"], sample["y"], sample["id"]
+    n = len(np.unique(ids))
+    for label in ("a", "b"):
+        inside = (sample["g"] == label).astype(float)
+        estimate = (w * inside * y).sum() / (w * inside).sum()
+        z = np.array([(w * inside * (y - estimate))[ids == one].sum() for one in np.unique(ids)])
+        found = noiseless(session, MeanQuestion(schema, "y", by="g", epsilon=1.0))[label]
+        assert found.estimate == pytest.approx(estimate, rel=1e-9)
+        error = math.sqrt(n / (n - 1) * (z**2).sum()) / (w * inside).sum()
+        assert found.standard_error == pytest.approx(error, rel=1e-5)
+        total = np.array([(w * inside * y)[ids == one].sum() for one in np.unique(ids)])
+        summed = noiseless(session, SumQuestion(schema, "y", by="g", epsilon=1.0))[label]
+        deviation = math.sqrt(n / (n - 1) * ((total - total.mean()) ** 2).sum())
+        assert summed.standard_error == pytest.approx(deviation, rel=1e-3)
+
+
 SAMPLICS = {
     ("plain", "mean"): (4.314285714285714, 0.412001465273722),
     ("plain", "sum"): (3624.0, 441.2475380446994),

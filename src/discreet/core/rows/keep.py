@@ -813,7 +813,8 @@ def _clusters(
     units = rows.group_by([UNIT, CELL]).aggregate(**sums)
     units = units.mutate(whole=units.w.sum().over(group_by=UNIT).cast("int64"))
     units = units.mutate(over=units.whole > trim, kept=units.whole.clip(upper=trim))
-    parts = {"w": _divided(units, units.kept), "left": _divided(units, top - units.kept)}
+    weights = units.over.ifelse(_divided(units, units.kept), units.w)  # none is rounded where nothing is trimmed
+    parts = {"w": weights, "left": _divided(units, top - units.kept)}
     values = {} if value is None else {"y": units.y}
     units = stored(snapshot.dataset, units.select(UNIT, CELL, over=units.over, **parts, **values))
     both = ((units.w < 0) | (units.left < 0)).ifelse(top + 1, units.w + units.left)
