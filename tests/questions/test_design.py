@@ -34,6 +34,7 @@ from discreet import (
 )
 from discreet.cli.main import main
 from discreet.core.errors import DiscreetError
+from discreet.core.rows import keep
 from discreet.inference.design import DesignMoments
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
 from discreet.plans.declarations import Formula, schema_from_dict
@@ -218,6 +219,13 @@ def test_planted_faults_are_found(monkeypatch, name, planted):
 def everything_about_the_parts():
     test_a_row_moves_the_parts_by_at_most_one(PureDP(1.0), None)
     test_factors_for_gaussian_noise_leave_the_length_at_one("mean")
+
+
+@pytest.mark.parametrize("wrong", [lambda units, whole: whole, lambda units, whole: whole * 0 - 1])
+def test_an_engine_that_divides_a_cluster_wrongly_is_not_believed(monkeypatch, wrong):
+    monkeypatch.setattr(keep, "_divided", wrong)
+    rows = [{"w": 50.0, "g": "a"}, {"w": 40.0, "g": "b"}]
+    refused("kept more of a unit", lambda: exact(rows, CountQuestion(schema_of(unit="id"), by="g", epsilon=1.0)))
 
 
 # ---- Outcomes
