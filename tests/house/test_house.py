@@ -217,11 +217,11 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 213,
-    "code lines": 56_438,
+    "code lines": 56_439,
     "classes": 532,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_121,
+    "core: code lines": 6_122,
     "imports, per mille of the code": 78,
     "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,
