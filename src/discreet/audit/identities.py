@@ -39,6 +39,7 @@ from discreet.core.schema import (
     Categories,
     Contribution,
     Dates,
+    Design,
     Feature,
     PrivacyUnit,
     PrivateLabels,
@@ -309,6 +310,7 @@ _CHANGED: dict[str, Sequence[Any]] = {
     "contribution": (Contribution(total=2), PrivateLimit(total=2)), "neighbours": (Neighbours.REPLACE_ONE,
     Neighbours.ADD_REMOVE), "size": (7,), "where": (Formula("x >= 2"), Formula("cost >= 2"), None), "id": ("person",),
     "counted": ("calls", None), "columns": ({"cost": Bounds(0, 3, grid=1)},), "related": ({},),
+    "design": (Design(weight="x", weight_high=2, cluster="person"),),
 }  # fmt: skip
 """Other values of every field of a declaration, by its name; those that do not fit are refused, and passed over."""
 

@@ -356,6 +356,8 @@ class SlopeQuestion(MeasuredQuestion[SlopeRelease]):
         return f"{super().heading_words(words)} on {words.get(self.on, self.on)}"
 
     def _measured(self) -> Measurement:
+        for name in ("column", "on"):
+            requirements.instance(name, getattr(self, name), str, f'{name}="age"')
         if self.on == self.column:
             raise InvalidParameter("on", self.on, "is the outcome itself", "Name another column.")
         if not self.schema.unit_is_row:

@@ -491,7 +491,7 @@ def method_named(
     if isinstance(method, Method):
         unused(f"a {type(method).__name__} object", given, ())
         return method
-    if method not in ("best", "direct", "noise_aware"):
+    if requirements.instance("method", method, str, 'method="best"') not in ("best", "direct", "noise_aware"):
         return paper_method(method, as_published=as_published, **given)
     if as_published:
         raise InvalidParameter("as_published", True, f"{method} was not published", "Name one of liu2023's.")

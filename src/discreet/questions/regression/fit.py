@@ -574,9 +574,10 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     computed: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
 
     def _validate(self) -> None:
+        given: Any = self.column  # which may be anything but a name, and is refused as such
         if self.formula is not None:
             self._settle(self.formula)
-        elif not self.column:
+        elif isinstance(given, str) and not given:
             fix = 'Pass column="income" and on=["age", "sex"], or formula="income ~ age + sex".'
             raise InvalidParameter("column", None, "is missing", fix)
         super()._validate()
