@@ -6,9 +6,9 @@ Proof: ``docs/proofs/bounded_gaussian.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -16,7 +16,6 @@ from flint import arb
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import GaussianDP, Guarantee
 from discreet.core.noise.sampler import (
     LOG_BUDGET,
@@ -27,14 +26,13 @@ from discreet.core.noise.sampler import (
     Truth,
     Words,
     plain,
-    power_of_two,
     uniform_ball,
 )
 from discreet.core.numbers import ball
-from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.mechanisms.bounded.laplace import Domain, TruncatedLaplaceLaw, require_one_number
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms.bounded.laplace import Domain, OnDomain, TruncatedLaplaceLaw
 from discreet.mechanisms.gaussian import GaussianProfile, gaussian_scale
-from discreet.mechanisms.mechanism import Mechanism, probabilities, spread
+from discreet.mechanisms.mechanism import probabilities, spread
 
 Array = NDArray[np.float64]
 
@@ -142,7 +140,7 @@ class TruncatedGaussianFamily:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundedGaussian(Mechanism):
+class BoundedGaussian(OnDomain):
     """Gaussian noise whose distribution is supported on the domain.
 
     A truth outside the domain is clamped into it first.
@@ -177,29 +175,10 @@ class BoundedGaussian(Mechanism):
 
     name: ClassVar[str] = "bounded_gaussian"
     own_kind: ClassVar[type[Guarantee]] = GaussianDP
-    scale: float
-    bounds: Any
-    grid: float | None = None
-    _domain: Domain = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        domain = Domain.of(self.bounds)
-        object.__setattr__(self, "_domain", domain)
-        ends = tuple(zip(domain.lows, domain.highs, strict=True))
-        object.__setattr__(self, "bounds", ends[0] if domain.single else ends)
-        object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
-        if self.grid is not None:
-            object.__setattr__(self, "grid", power_of_two("grid", self.grid))
 
     @classmethod
-    def calibrate(
-        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, bounds: Any = None, grid: float | None = None
-    ) -> Self:
-        """The standard deviation at which plain Gaussian noise meets ``guarantee``."""
-        if bounds is None:
-            raise InvalidParameter("bounds", None, "the public domain is needed", "Pass bounds=(low, high).")
-        moved = Sensitivity(l2=_move(sensitivity, Domain.of(bounds)))
-        return cls(scale=gaussian_scale(guarantee, moved), bounds=bounds, grid=grid)
+    def _least_scale(cls, guarantee: Guarantee, sensitivity: Sensitivity, domain: Domain) -> float:
+        return gaussian_scale(guarantee, Sensitivity(l2=_move(sensitivity, domain)))
 
     def law(self, truth: Truth) -> TruncatedGaussianLaw:
         """The exact distribution of the output; a truth outside the domain counts as its nearest point."""
@@ -209,11 +188,6 @@ class BoundedGaussian(Mechanism):
     def profile(self, sensitivity: Sensitivity) -> GaussianProfile:
         """The privacy curve of Gaussian noise, which that of the conditioned noise does not exceed."""
         return GaussianProfile(Fraction(_move(sensitivity, self._domain)) / Fraction(self.scale))
-
-    def check(self, exact: Exact) -> None:
-        """The domain must fit the value, and the value the number of coordinates whose moves were shortened."""
-        self._domain.require_size(exact.value)
-        require_one_number(exact, self._domain)
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Interval for the truth in the domain: truths from which neither tail of the output is improbable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -709,11 +710,52 @@ def _scale(guarantee: Guarantee, change: Fraction, width: Fraction | None, as_pu
     raise InvalidParameter("as_published", as_published, 'must be None, "holohan2018" or "liu2019"', fix)
 
 
+# ---- Noise of one scale on a domain
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDomain(Mechanism):
+    """Noise of one scale whose outputs stay within a public domain; its kinds say how."""
+
+    scale: float
+    bounds: Any
+    grid: float | None = None
+    _domain: Domain = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        domain = Domain.of(self.bounds)
+        object.__setattr__(self, "_domain", domain)
+        ends = tuple(zip(domain.lows, domain.highs, strict=True))
+        object.__setattr__(self, "bounds", ends[0] if domain.single else ends)
+        object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
+        if self.grid is not None:
+            object.__setattr__(self, "grid", power_of_two("grid", self.grid))
+
+    @classmethod
+    @abstractmethod
+    def _least_scale(cls, guarantee: Guarantee, sensitivity: Sensitivity, domain: Domain) -> float:
+        """The least scale that meets a guarantee."""
+
+    @classmethod
+    def calibrate(
+        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, bounds: Any = None, grid: float | None = None
+    ) -> Self:
+        """The least noise that meets ``guarantee``: the scale of the noise without a domain."""
+        if bounds is None:
+            raise InvalidParameter("bounds", None, "the public domain is needed", "Pass bounds=(low, high).")
+        return cls(scale=cls._least_scale(guarantee, sensitivity, Domain.of(bounds)), bounds=bounds, grid=grid)
+
+    def check(self, exact: Exact) -> None:
+        """The domain must fit the value, and the value the number of coordinates whose moves were shortened."""
+        self._domain.require_size(exact.value)
+        require_one_number(exact, self._domain)
+
+
 # ---- The boundary-inflated Laplace mechanism: Laplace noise, clamped to the domain.
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoundaryInflatedLaplace(Mechanism):
+class BoundaryInflatedLaplace(OnDomain):
     """Laplace noise whose out-of-domain outputs become the nearest end (liu2019's BIT; holohan2018's truncated).
 
     Parameters
@@ -746,29 +788,10 @@ class BoundaryInflatedLaplace(Mechanism):
     """
 
     name: ClassVar[str] = "boundary_inflated_laplace"
-    scale: float
-    bounds: Any
-    grid: float | None = None
-    _domain: Domain = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        domain = Domain.of(self.bounds)
-        object.__setattr__(self, "_domain", domain)
-        ends = tuple(zip(domain.lows, domain.highs, strict=True))
-        object.__setattr__(self, "bounds", ends[0] if domain.single else ends)
-        object.__setattr__(self, "scale", requirements.positive("scale", self.scale))
-        if self.grid is not None:
-            object.__setattr__(self, "grid", power_of_two("grid", self.grid))
 
     @classmethod
-    def calibrate(
-        cls, guarantee: Guarantee, sensitivity: Sensitivity, *, bounds: Any = None, grid: float | None = None
-    ) -> Self:
-        """The least noise that meets ``guarantee``: the scale of the Laplace mechanism."""
-        if bounds is None:
-            raise InvalidParameter("bounds", None, "the public domain is needed", "Pass bounds=(low, high).")
-        moves = _moves(sensitivity, Domain.of(bounds))
-        return cls(scale=laplace_scale(guarantee, Sensitivity(moves=moves)), bounds=bounds, grid=grid)
+    def _least_scale(cls, guarantee: Guarantee, sensitivity: Sensitivity, domain: Domain) -> float:
+        return laplace_scale(guarantee, Sensitivity(moves=_moves(sensitivity, domain)))
 
     def law(self, truth: Truth) -> ClampedLaplaceLaw:
         """The exact distribution of the output; a truth outside the domain counts as its nearest point."""
@@ -779,11 +802,6 @@ class BoundaryInflatedLaplace(Mechanism):
         """The exact privacy curve: that of Laplace noise."""
         moves = _moves(sensitivity, self._domain)
         return LaplaceProfile([Fraction(move) / Fraction(self.scale) for move in moves])
-
-    def check(self, exact: Exact) -> None:
-        """The domain must fit the value, and the value the number of coordinates whose moves were shortened."""
-        self._domain.require_size(exact.value)
-        require_one_number(exact, self._domain)
 
     def noise_interval(self, value: Floats, level: float) -> tuple[Floats, Floats]:
         """Exact interval for the truth in the domain: value ± b·ln(1/(1 − level)), cut to it."""
