@@ -163,9 +163,15 @@ def test_natural_partitions_from_a_column():
 
 
 def test_refusals():
-    table = impressions()
-    with pytest.raises(InvalidParameter, match="partitions"):
-        arms_of(table, MOST_PARTITIONS + 1)
+    asked = {"by": "arm", "guarantee": PureDP(0.5), "method": "noise_aware"}
+    devices = Session(impressions(), schema(), ledger=":memory:", budget=PureDP(1.0))
+    with pytest.raises(InvalidParameter, match="must be at most"):
+        devices.compare_means("clicks", partitions=MOST_PARTITIONS + 1, **asked)
+    alone = Schema(columns={"click": Bounds(0, 3, grid=1), "arm": ARMS})
+    rows = Session(impressions(), alone, ledger=":memory:", budget=PureDP(1.0))
+    with pytest.raises(InvalidParameter, match="needs an id column"):
+        rows.compare_means("click", partitions=10, **asked)
+    assert devices.ledger.remaining() == rows.ledger.remaining() == PureDP(1.0)
     session = Session(
         pa.table({"arm": ["a", "b", "c"], "y": [1, 2, 3]}),
         Schema(columns={"y": Bounds(0, 3, grid=1), "arm": Categories(["a", "b", "c"])}),

@@ -72,6 +72,7 @@ def test_planned_error_and_effect_are_realised():
     [
         ({"method": "4S"}, "method"),
         ({"method": "noise_aware"}, "partitions"),
+        ({"method": "noise_aware", "partitions": 100}, "needs an id column"),
         ({"expected_rows": 5}, "expected_rows"),
         ({"expected_sd": -1.0}, "expected_sd"),
         ({"arm": "secret"}, "arm"),

@@ -369,15 +369,8 @@ def arms_on_engine(snapshot: Snapshot, selected: Selected, partitions: int | Non
     """Totals of the units of every arm: the cells of ``selected``, whose single column is the outcome."""
     if len(selected.by) != 1 or len(selected.columns) != 1:
         raise InvalidParameter("by", selected.by, "must be one column of arms, with one outcome", "Name one of each.")
-    if partitions is not None and partitions > MOST_PARTITIONS:
-        raise InvalidParameter("partitions", partitions, f"must be at most {MOST_PARTITIONS}", "Use fewer partitions.")
     if snapshot.schema.unit.column is not None:
         return _arms(snapshot, selected, *totals_by_partition(snapshot, selected, partitions))
-    if partitions is not None:
-        raise InvalidParameter(
-            "partitions", partitions, "needs an id column as privacy unit, to tell units apart",
-            'Declare PrivacyUnit("id"), or use method="direct".',
-        )  # fmt: skip
     return arms_by_column(snapshot, selected)
 
 
@@ -471,6 +464,15 @@ class OutcomesOfArms(Question[A]):
         )
 
     def _partitions(self) -> int | None:
+        """The number of partitions by a digest of units' ids; whether they can be made is known from declarations."""
+        if self.partitions is not None and self.schema.unit.column is None:
+            raise InvalidParameter(
+                "partitions", self.partitions, "needs an id column as privacy unit, to tell units apart",
+                'Declare PrivacyUnit("id"), or use method="direct".',
+            )  # fmt: skip
+        if self.partitions is not None and self.partitions > MOST_PARTITIONS:
+            rule = f"must be at most {MOST_PARTITIONS}"
+            raise InvalidParameter("partitions", self.partitions, rule, "Use fewer partitions.")
         return self.partitions
 
     @property
@@ -646,7 +648,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     def _partitions(self) -> int | None:
         """The number of partitions; of natural ones it refuses what the proof does not cover."""
         if self.partition_by is None:
-            return self.partitions
+            return super()._partitions()
         column = self.partition_by
         count = self.schema.categories(column).cells
         if self.partitions is not None and self.partitions != count:
