@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet import Bounds, Categories, Neighbours, Schema
+from discreet import Bounds, Categories, Neighbours, PrivacyUnit, Schema
 from discreet.papers import STUDIES, load
 from discreet.plans.declarations import read_omission
 from discreet.questions import asked
@@ -174,6 +174,7 @@ COLUMNS = {
 }
 PUBLIC_SIZE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=200)
 FREE = Schema(columns=COLUMNS)
+PEOPLE = Schema(columns=COLUMNS, unit=PrivacyUnit("id"))
 OUTLIERS = read_omission({"outliers": [0.4, 0.5], "column": "x"}, FREE)
 PAPER = {"column": "x", "by": "arm", "partitions": 20, "epsilon": 1.0}
 MATRIX = {"columns": ["x", "y"], "epsilon": 1.0, "output": "bounded"}
@@ -197,7 +198,7 @@ REACHED = {
     "ProportionVector": ("proportion", PUBLIC_SIZE, {"column": "v", "epsilon": 1.0, "output": "all_but_one"}),
     "DPLloyd": ("clusters", FREE, {"columns": ["x", "y"], "n_clusters": 2, "epsilon": 1.0}),
     "KMedian": ("clusters", FREE, {"columns": "x", "n_clusters": 2, "epsilon": 1.0, "universe": [[0], [10], [20]]}),
-    "PaperMethod": ("compare_means", FREE, PAPER | {"method": "4S"}),
+    "PaperMethod": ("compare_means", PEOPLE, PAPER | {"method": "4S"}),
 }
 PROGRAMS_ONLY = {
     "HistogramTree": "a way to build BoundedProportions: output = universal_histogram",

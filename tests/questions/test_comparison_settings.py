@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import optimize, stats
 
-from discreet import Bounds, Categories, Ledger, Neighbours, PureDP, Schema, ZeroConcentratedDP
+from discreet import Bounds, Categories, Ledger, Neighbours, PrivacyUnit, PureDP, Schema, ZeroConcentratedDP
 from discreet.core.errors import InvalidParameter
 from discreet.plans.job import Job
 from discreet.questions import compare_means
@@ -171,7 +171,7 @@ def test_settings_that_cannot_be_met_are_refused_before_anything_is_spent(settin
     assert ledger.remaining() == PureDP(1.0)
 
 
-SCHEMA = Schema(columns={"arm": Categories(["old", "new"]), "y": Bounds(0, 20, grid=1)})
+SCHEMA = Schema(columns={"arm": Categories(["old", "new"]), "y": Bounds(0, 20, grid=1)}, unit=PrivacyUnit("id"))
 
 
 def test_a_question_takes_the_settings_and_tells_them_in_what_it_asks():
