@@ -22,9 +22,20 @@ import pyarrow
 from numpy.typing import NDArray
 from scipy import stats
 
-from discreet import ApproxDP, Bounds, Categories, GaussianDP, PureDP, Schema, Session, ZeroConcentratedDP
+from discreet import (
+    ApproxDP,
+    Bounds,
+    Categories,
+    Contribution,
+    GaussianDP,
+    PrivacyUnit,
+    PureDP,
+    Schema,
+    Session,
+    ZeroConcentratedDP,
+)
+from discreet.core.errors import NoPopulationInterval
 from discreet.core.guarantee import Guarantee
-from discreet.results.frames import Reading
 
 Array = NDArray[np.float64]
 STORED = Path(__file__).parent / "results" / "generated.json"
@@ -123,96 +134,249 @@ GROUPED: dict[str, tuple[Grouped, Callable[[Drawn], float], Callable[[Drawn], fl
         lambda s, g: s.where("z < 0.5").mean("y", by="g", guarantee=g), lambda p: p.mean,
         lambda p: math.sqrt(p.variance / 0.45),
     ),
+    "proportion, 0.1 to 10 %": (
+        lambda s, g: s.proportion("c", label="yes", by="g", guarantee=g), lambda p: p.mean,
+        lambda p: math.sqrt(p.variance),
+    ),
+    "mean of people with up to 4 rows": (
+        lambda s, g: s.mean("y", by="g", contribution=Contribution(total=4), guarantee=g), lambda p: p.mean,
+        lambda p: math.sqrt(p.variance),
+    ),
 }  # fmt: skip
 
 
 def grouped(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
     """A question by group, of a table in which every group is a sample."""
     of, n, budget = population(rng), _rows(rng), guarantee(rng)
+    if kind.startswith("proportion"):
+        share = float(np.round(np.exp(rng.uniform(math.log(0.001), math.log(0.1))), 4))
+        of = Drawn(f"{share:.2%} yes", np.r_[1 - share, np.zeros(STEPS - 1), share])
+    if "people" in kind:
+        n = max(n // 4, 40)
     repeats = min(repeats, max(GROUPED_ROWS // n, 100))
     ask, truth_of, spread_of = GROUPED[kind]
     labels = [str(place) for place in range(repeats)]
     y: Any = of.sample(repeats * n, rng)
-    z = rng.random(repeats * n)
+    z = rng.random(y.size)
+    who = np.arange(y.size)
+    if "people" in kind:  # all rows of a person are alike in half of the cells, and each for itself in the others
+        who = np.repeat(who, rng.integers(1, 5, y.size))
+        y = y[who] if rng.random() < 0.5 else of.sample(who.size, rng)
+        z = np.zeros(who.size)
     if "missing" in kind:
         y = np.where(rng.random(y.size) < 0.1, np.nan, y)
-    table = pyarrow.table({"y": y, "z": z, "g": pyarrow.array(np.repeat(labels, n))})
+    table = pyarrow.table(
+        {"y": y, "z": z, "g": pyarrow.array(np.array(labels)[who // n]), "who": who,
+         "c": pyarrow.array(np.where(y == 1, "yes", "no"))}
+    )  # fmt: skip
     columns: dict[str, Any] = {"y": COLUMN, "z": Bounds(0, 1, grid=1e-3), "g": Categories(labels)}
-    answer = ask(Session(table, Schema(columns=columns), ledger=":memory:", budget=budget), budget)
-    found: list[Reading] = [answer[label].readings()[0] for label in labels]
-    ends = np.array([[one.population.low, one.population.high] for one in found if one.population is not None])
+    columns["c"] = Categories(["yes", "no"])
+    unit: dict[str, Any] = {"unit": PrivacyUnit("who")} if "people" in kind else {}
+    session = Session(table, Schema(columns=columns, **unit), ledger=":memory:", budget=budget)
+    answer = ask(session, budget)
+    ends = np.array([tuple(answer[label].population_interval()) for label in labels], dtype=float)
     truth = truth_of(of)
     held = (ends[:, 0] <= truth + 1e-12) & (ends[:, 1] >= truth - 1e-12)
     return _cell(kind, of.words, n, budget, held, ends[:, 1] - ends[:, 0], spread_of(of) / math.sqrt(n))
 
 
-# ---- Questions of several columns: one small table for each repeat
+# ---- Questions of several columns: a filter picks each repeat from a table of many
 
 
-def _session(columns: dict[str, Any], table: dict[str, Any], budget: Guarantee) -> Session:
-    return Session(pyarrow.table(table), Schema(columns=columns), ledger=":memory:", budget=budget)
+ROWS_OF_TURNS = 40_000
+"""Rows of a table that holds several repeats."""
+Asked = Callable[[Session, Guarantee, dict[str, Any]], tuple[bool, float]]
+"""Whether the answer to a question about one sample holds, and how wide it is."""
 
 
-def comparison(rng: np.random.Generator, repeats: int) -> dict[str, Any]:
-    """The difference of two arms, from equal sizes to 300 : 1."""
+def turns(
+    rng: np.random.Generator,
+    repeats: int,
+    columns: dict[str, Any],
+    sample: Callable[[], dict[str, Any]],
+    ask: Asked,
+    budget: Guarantee,
+    **settings: Any,
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which of the repeats hold, and how wide they are."""
+    found: list[tuple[bool, float]] = []
+    while len(found) < repeats:
+        samples = [sample()]
+        size = len(samples[0]["y"])
+        samples += [sample() for _ in range(min(max(ROWS_OF_TURNS // size, 1), 100) - 1)]
+        table = {name: np.concatenate([one[name] for one in samples]) for name in samples[0]}
+        schema = Schema(columns={**columns, "turn": Bounds(0, 100, grid=1)}, **settings)
+        rows = pyarrow.table({**table, "turn": np.repeat(np.arange(len(samples)), size)})
+        session = Session(rows, schema, ledger=":memory:", budget=_plenty(budget))
+        found += [ask(session.where(f"turn == {turn}"), budget, one) for turn, one in enumerate(samples)]
+    held, widths = zip(*found[:repeats], strict=True)
+    return np.array(held), np.array(widths, dtype=float)
+
+
+def _plenty(budget: Guarantee) -> Guarantee:
+    """A budget of the same kind for all repeats."""
+    kinds: dict[type[Guarantee], Guarantee] = {
+        PureDP: PureDP(1000), ApproxDP: ApproxDP(1000, 0.01), GaussianDP: GaussianDP(1000),
+        ZeroConcentratedDP: ZeroConcentratedDP(10_000),
+    }  # fmt: skip
+    return kinds[type(budget)]
+
+
+def _over(interval: Any, truth: float) -> tuple[bool, float]:
+    low, high = (float(end) for end in interval)
+    return low - 1e-12 <= truth <= high + 1e-12, high - low
+
+
+def comparison(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
+    """The difference or the ratio of two arms, from equal sizes to 300 : 1, or by partitions of units."""
     arms, budget = (population(rng), population(rng)), guarantee(rng)
     few = _rows(rng, 60, 600)
     sizes = few, min(round(few * math.exp(rng.uniform(0, math.log(300)))), 20_000)
     columns, truth = {"y": COLUMN, "arm": Categories(["old", "new"])}, arms[0].mean - arms[1].mean
-    held, widths = [], []
-    for _ in range(repeats // 4):
+    settings: dict[str, Any] = {}
+    if kind == "lift" and arms[1].mean > 0:
+        truth /= arms[1].mean
+    if kind == "noise_aware":
+        sizes, settings = (few + 2000, few + 2000), {"unit": PrivacyUnit("who")}
+    labels = np.repeat(["new", "old"], sizes)
+
+    def sample() -> dict[str, Any]:
         y = np.concatenate([arm.sample(size, rng) for arm, size in zip(arms, sizes, strict=True)])
-        labels = pyarrow.array(np.repeat(["new", "old"], sizes))
-        session = _session(columns, {"y": y, "arm": labels}, budget)
-        low, high = session.compare_means("y", by="arm", guarantee=budget).population_interval()
-        held.append(low <= truth <= high)
-        widths.append(high - low)
+        return {"y": y, "arm": labels, **({"who": rng.integers(0, 2**60, y.size)} if settings else {})}
+
+    def ask(session: Session, budget: Guarantee, _: dict[str, Any]) -> tuple[bool, float]:
+        if settings:
+            aware = session.compare_means("y", by="arm", guarantee=budget, method="noise_aware", partitions=40)
+            return _over(aware.population_interval(), truth)
+        found = session.compare_means("y", by="arm", guarantee=budget)
+        return _over(found.lift()[1] if kind == "lift" else found.population_interval(), truth)
+
+    held, widths = turns(rng, repeats, columns, sample, ask, budget, **settings)
     ideal = math.sqrt(sum(arm.variance / size for arm, size in zip(arms, sizes, strict=True)))
     words = f"{arms[0].words} | {arms[1].words} | {sizes[0]} : {sizes[1]}"
-    return _cell("compare_means", words, sum(sizes), budget, np.array(held), np.array(widths), ideal)
+    return _cell(kind, words, sum(sizes), budget, held, widths, math.inf if kind == "lift" else ideal)
 
 
-def regression(rng: np.random.Generator, repeats: int) -> dict[str, Any]:
-    """The coefficients of a rare level and of a number, with errors from any population."""
+def regression(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
+    """The coefficient of a rare level beside a number, a prediction, or both tests of levels that do nothing."""
     errors, numbers, budget, n = population(rng), population(rng), guarantee(rng), _rows(rng, 200, 4000)
     rare, slope = float(rng.uniform(0.01, 0.3)), float(rng.uniform(-0.2, 0.2))
-    shift = float(rng.uniform(0, 0.2))
+    null = kind.startswith("size")
+    shift = 0.0 if null else float(rng.uniform(0, 0.2))
+    place = float(numbers.quantile(rng.uniform(0.1, 0.9)))
     columns = {"y": COLUMN, "x": COLUMN, "g": Categories(["usual", "rare"])}
-    held, widths = [], []
-    for _ in range(repeats // 4):
+    centre = 0.25 + 0.5 * errors.mean  # y stays within its bounds, so that the line is the truth
+
+    def sample() -> dict[str, Any]:
         level = rng.random(n) < rare
         x, e = numbers.sample(n, rng), errors.sample(n, rng)
-        y = 0.25 + slope * x + shift * level + 0.5 * e  # within the bounds, so that the line is the truth
-        labels = pyarrow.array(np.where(level, "rare", "usual"))
-        session = _session(columns, {"y": y, "x": x, "g": labels}, budget)
-        found = session.regression("y", on=["x", "g"], guarantee=budget).intervals()
-        low, high = found["g[rare]"]
-        held.append(low <= shift <= high)
-        widths.append(high - low)
+        y = 0.25 + (0.0 if null else slope) * x + shift * level + 0.5 * e
+        return {"y": y, "x": x, "g": np.where(level, "rare", "usual")}
+
+    def ask(session: Session, budget: Guarantee, _: dict[str, Any]) -> tuple[bool, float]:
+        found = session.regression("y", on=["x", "g"], guarantee=budget)
+        if null:
+            return found.wald_test().pvalue > 1 - LEVEL, math.nan
+        if kind == "prediction of a regression":
+            try:
+                told = found.predict({"x": place, "g": "usual"}).population_interval()
+            except NoPopulationInterval:  # noise has hidden everything, and it says so
+                return True, math.inf
+            return _over(told, centre + slope * place)
+        return _over(found.intervals()["g[rare]"], shift)
+
+    held, widths = turns(rng, repeats, columns, sample, ask, budget)
     ideal = 0.5 * math.sqrt(errors.variance * (1 / (rare * n) + 1 / ((1 - rare) * n)))
     words = f"errors {errors.words} | x {numbers.words} | level {rare:.3f}"
-    return _cell("regression, a rare level", words, n, budget, np.array(held), np.array(widths), ideal)
+    return _cell(kind, words, n, budget, held, widths, ideal if kind == "regression, a rare level" else math.inf)
+
+
+def of_data(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
+    """Intervals for what the data holds: quantiles, tables, running totals, dropped rows; and tests of tables."""
+    of, budget, n = population(rng), guarantee(rng), _rows(rng, 60, 4000)
+    if kind == "running total" and isinstance(budget, PureDP | ApproxDP):
+        budget = GaussianDP(getattr(budget, "epsilon", 1.0))
+    if kind == "all cells of two tables at once, ε" or not isinstance(budget, PureDP | ApproxDP):
+        budget = budget if kind != "all cells of two tables at once, ε" else PureDP(float(rng.uniform(0.2, 8)))
+    share = float(np.round(rng.uniform(0.05, 0.95), 3))
+    many = int(rng.integers(2, 8))
+    chances = rng.dirichlet(np.full(many, 0.7))
+    labels, periods = [f"l{one}" for one in range(many)], ["p0", "p1", "p2", "p3"]
+    most = int(rng.integers(1, 4))
+    columns: dict[str, Any] = {"y": COLUMN, "g": Categories(labels), "p": Categories(periods)}
+    settings: dict[str, Any] = {}
+    if kind == "dropped rows":
+        settings["unit"] = PrivacyUnit("who", contribution=Contribution(total=most))
+
+    def sample() -> dict[str, Any]:
+        found: dict[str, Any] = {"y": of.sample(n, rng), "g": rng.choice(labels, n, p=chances)}
+        found["p"] = rng.choice(periods, n, p=[0.4, 0.4, 0.15, 0.05])
+        if kind == "dropped rows":
+            found["who"] = rng.integers(0, max(n // 2, 1), n) + 2**40 * int(rng.integers(2**20))
+        return found
+
+    def ask(session: Session, budget: Guarantee, one: dict[str, Any]) -> tuple[bool, float]:
+        if kind.startswith("quantile"):
+            if kind.endswith("population"):
+                asked = session.quantile("y", share, rows_at_least=max(n // 2, 1), guarantee=budget)
+                return _over(asked.population_interval(), of.quantile(share))
+            data = np.sort(one["y"])
+            low, high = (float(end) for end in session.quantile("y", share, guarantee=budget).noise_interval())
+            least, most_ = data[max(math.ceil(share * n) - 1, 0)], data[min(math.floor(share * n), n - 1)]
+            return low <= most_ + 1e-12 and high >= least - 1e-12, high - low
+        if kind.startswith("all cells"):
+            found = session.tables([["g"], ["g", "p"]], guarantee=budget).table("g", "p")
+            truth = np.array([[np.sum((one["g"] == a) & (one["p"] == b)) for b in periods] for a in labels])
+            ends = found.noise_interval(simultaneous=True)
+            inside = (np.asarray(ends.low) <= truth + 1e-9) & (np.asarray(ends.high) >= truth - 1e-9)
+            return bool(inside.all()), float(np.median(np.asarray(ends.high) - np.asarray(ends.low)))
+        if kind == "running total":
+            for period in periods[:3]:
+                found_ = session.running_total("p", period=period, guarantee=budget)
+            return _over(found_.noise_interval(), float(np.isin(one["p"], periods[:3]).sum()))
+        if kind == "dropped rows":
+            counts = np.unique(one["who"], return_counts=True)[1]
+            told = session.dropped_rows(guarantee=budget)
+            return _over(told.units_interval(), float((counts > most).sum()))
+        if kind == "size of independence":
+            return session.independence(["g", "p"], guarantee=budget).pvalue > 1 - LEVEL, math.nan
+        return session.rank_test("y", by="g", bins=8, guarantee=budget).pvalue > 1 - LEVEL, math.nan
+
+    held, widths = turns(rng, repeats, columns, sample, ask, budget, **settings)
+    words = f"{of.words} | labels {np.round(chances, 3).tolist()} | {share}, {most}"
+    return _cell(kind, words, n, budget, held, widths, math.inf)
 
 
 def _cell(
     kind: str, words: str, n: int, budget: Guarantee, held: NDArray[np.bool_], widths: Array, ideal: float
 ) -> dict[str, Any]:
-    usual = float(np.median(widths)) / (2 * stats.norm.ppf((1 + LEVEL) / 2) * ideal) if ideal > 0 else math.inf
+    known = 0 < ideal < math.inf
+    usual = float(np.median(widths)) / (2 * stats.norm.ppf((1 + LEVEL) / 2) * ideal) if known else math.inf
     return {
         "question": kind, "population": words, "rows": n, "guarantee": str(budget), "repeats": int(held.size),
         "covered": round(float(held.mean()), 4), "width": round(float(usual), 3) if math.isfinite(usual) else None,
     }  # fmt: skip
 
 
+KINDS: dict[str, tuple[Callable[[str, np.random.Generator, int], dict[str, Any]], int]] = {
+    **dict.fromkeys(GROUPED, (grouped, 1)),
+    **dict.fromkeys(("compare_means", "lift"), (comparison, 4)),
+    **dict.fromkeys(("regression, a rare level", "prediction of a regression", "size of wald_test"), (regression, 5)),
+    **dict.fromkeys(("quantile of the data", "quantile of the population"), (of_data, 4)),
+    **dict.fromkeys(("all cells of two tables at once, ε", "size of independence", "size of rank_test"), (of_data, 4)),
+    **dict.fromkeys(("running total", "dropped rows"), (of_data, 8)),
+    "noise_aware": (comparison, 8),
+}
+"""How each question is measured, and in which part of the repeats: others than those by group take long."""
+CYCLE = [*GROUPED] * 3 + [kind for kind in KINDS if kind not in GROUPED]
+
+
 def cell(seed: int, repeats: int) -> dict[str, Any]:
     """The cell of a seed."""
     rng = np.random.default_rng(seed)
-    kinds = [*GROUPED, "compare_means", "regression"]
-    kind = kinds[seed % len(kinds)]
-    own: dict[str, Callable[[np.random.Generator, int], dict[str, Any]]]
-    own = {"compare_means": comparison, "regression": regression}
-    found = own[kind](rng, repeats) if kind in own else grouped(kind, rng, repeats)
-    return {"seed": seed, **found}
+    kind = CYCLE[seed % len(CYCLE)]
+    measure, share = KINDS[kind]
+    return {"seed": seed, **measure(kind, rng, max(repeats // share, 40))}
 
 
 def fails(one: dict[str, Any]) -> bool:
@@ -230,13 +394,31 @@ def table(cells: list[dict[str, Any]]) -> str:
     """By question: cells, the least coverage and where, and widths over those of intervals without privacy."""
     lines = ["| question | populations | least covered | with | width, median | width, nine in ten below |"]
     lines.append("|---" * 6 + "|")
-    for kind in dict.fromkeys(one["question"] for one in sorted(cells, key=lambda one: one["seed"])):
+    for kind in KINDS:
         own = [one for one in cells if one["question"] == kind]
+        if not own:
+            continue
         least = min(own, key=lambda one: one["covered"])
         widths = [one["width"] for one in own if one["width"] is not None]
-        told = [f"{np.quantile(widths, share):.3g}" for share in (0.5, 0.9)]
-        where = f"{least['rows']:,} rows, {least['guarantee']}"
+        told = [f"{np.quantile(widths, share):.3g}" if widths else "" for share in (0.5, 0.9)]
+        where = f"{least['rows']:,} rows, {least['guarantee']}, {least['repeats']:,} repeats"
         lines.append(f"| {kind} | {len(own)} | {100 * least['covered']:.1f} % | {where} | {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
+def worst(cells: list[dict[str, Any]]) -> str:
+    """The ten cells with the least coverage for their repeats, and the ten with the widest intervals."""
+    lines = ["| question | population | rows | guarantee | repeats | covered | width |", "|---" * 7 + "|"]
+
+    def errors(one: dict[str, Any]) -> float:
+        return float((one["covered"] - LEVEL) * math.sqrt(one["repeats"]))
+
+    wide = sorted(cells, key=lambda one: -(one["width"] or 0.0))
+    for one in [*sorted(cells, key=errors)[:10], *wide[:10]]:
+        width = "" if one["width"] is None else f"{one['width']:.3g}"
+        words = one["population"].replace("|", "/")
+        told = [one["question"], words, f"{one['rows']:,}", one["guarantee"], f"{one['repeats']:,}"]
+        lines.append(f"| {' | '.join(told)} | {100 * one['covered']:.1f} % | {width} |")
     return "\n".join(lines)
 
 
