@@ -54,6 +54,7 @@ def tables() -> dict[str, str]:
         "power": power(),
         "bounds": private_bounds.table(),
         "generated": generated.table(generated.stored()),
+        "generated, worst": generated.worst(generated.stored()),
         "slopes": slopes.table(slopes.stored()),
         "which": which_mechanism.table(which_mechanism.stored()),
     }

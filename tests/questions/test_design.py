@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from scipy import stats
 
 from discreet import (
     Bounds,
@@ -35,11 +36,19 @@ from discreet import (
 from discreet.cli.main import main
 from discreet.core.errors import DiscreetError
 from discreet.core.rows import keep
-from discreet.inference.design import DesignMoments
+from discreet.inference.design import DesignCells, DesignMoments, product_of_margins
+from discreet.inference.noise import MonteCarlo
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
 from discreet.plans.declarations import Formula, schema_from_dict
 from discreet.plans.plan_file import PlanFile
-from discreet.questions import CountQuestion, MeanQuestion, ProportionQuestion, SumQuestion
+from discreet.questions import (
+    CountQuestion,
+    HistogramQuestion,
+    MeanQuestion,
+    ProportionQuestion,
+    SumQuestion,
+    TableQuestion,
+)
 from discreet.questions import design as room
 from discreet.questions.design import DesignParts, trim_steps
 from discreet.results.release import statistic_from_dict
@@ -536,6 +545,124 @@ def test_differences_of_groups_are_covered():
     refused("no group of the same release", lambda: whole.difference_interval(released[1]))
 
 
+# ---- Tables, their tests, and comparisons
+
+
+def test_tables_and_histograms_add_up_weights(sample):
+    session = session_of(rows_of(sample), schema_of(strata="h"))
+    w, y = sample["w"], sample["y"]
+    table = noiseless(session, TableQuestion(session.schema, ["g", "v"], epsilon=1.0))
+    for g, v in itertools.product("ab", ["no", "yes"]):
+        inside = (sample["g"] == g) & (sample["v"] == v)
+        assert table[g, v].estimate == pytest.approx(w[inside].sum(), rel=1e-9)
+    question = HistogramQuestion(session.schema, "y", edges=[0, 3, 7, 10], epsilon=1.0)
+    bins = noiseless(session, question)
+    wanted = [w[y < 3].sum(), w[(y >= 3) & (y < 7)].sum(), w[y >= 7].sum()]
+    assert list(bins.estimate) == ["[0, 3)", "[3, 7)", "[7, 10]"]
+    assert list(bins.estimate.values()) == pytest.approx(wanted, rel=1e-9)
+    assert question.changed(guarantee=PureDP(2.0)).schema == question.schema
+    asked = session.histogram("y", bins=5, epsilon=5.0, name="bins")
+    assert session.histogram("y", bins=5, epsilon=5.0, name="bins").estimate == asked.estimate
+    assert session.histogram("g", epsilon=5.0).labels() == ("a", "b")
+
+
+def rao_scott(cell, w, shape):
+    """The second-order test of Rao and Scott with F, as survey packages make it, of units drawn with replacement."""
+    rows, columns = shape
+    n, size = len(w), rows * columns
+    inside = np.eye(size)[cell]
+    p = w @ inside / w.sum()
+    r, c = p.reshape(shape).sum(axis=1), p.reshape(shape).sum(axis=0)
+    expected = np.outer(r, c).ravel()
+    linear = w[:, None] * (inside - p) / w.sum()
+    covariance = n / (n - 1) * linear.T @ linear
+    jacobian = np.eye(size)
+    for i, j, a, b in itertools.product(range(rows), range(columns), range(rows), range(columns)):
+        jacobian[i * columns + j, a * columns + b] -= (i == a) * c[j] + (j == b) * r[i]
+    root = np.diag(expected**-0.5)
+    effects = np.linalg.eigvalsh(n * root @ jacobian @ covariance @ jacobian.T @ root)
+    effects = effects[effects > 1e-9]
+    df = effects.sum() ** 2 / (effects**2).sum()
+    square = n * ((p - expected) ** 2 / expected).sum()
+    return stats.f.sf(square / effects.sum(), df, df * (n - 1))
+
+
+@pytest.mark.parametrize("related", [0.0, 0.12, 0.3])
+def test_a_test_of_independence_is_that_of_rao_and_scott(sample, related):
+    rng = np.random.default_rng(3)
+    yes = rng.random(len(sample["w"])) < 0.3 + related * (sample["g"] == "a")
+    sample = {**sample, "v": np.where(yes, "yes", "no")}
+    session = session_of(rows_of(sample), schema_of())
+    cell = 2 * (sample["g"] == "b") + (sample["v"] == "yes")
+    wanted = rao_scott(cell, sample["w"], (2, 2))
+    for found in (
+        session.independence(["g", "v"], epsilon=200.0), session.homogeneity("v", by="g", epsilon=200.0),
+    ):  # fmt: skip
+        assert found.pvalue == pytest.approx(wanted, abs=0.04)
+    assert found.verdict()["method"] == "design-based"
+    unweighted = stats.chi2_contingency(np.bincount(cell, minlength=4).reshape(2, 2), correction=False).pvalue
+    if related == 0.12:  # taking respondents for alike says too much
+        assert unweighted < wanted / 2
+
+
+def simulated_tests(draw, shape, epsilon, repeats, rng):
+    """P-values of tables whose noise is added here, two parts in each weight as without a value."""
+    size, scale = shape[0] * shape[1], 1 / epsilon
+    for _ in range(repeats):
+        cell, u = draw()
+        first, second = rng.laplace(0, scale, (2, size))
+        cells = DesignCells(
+            weights=np.bincount(cell, u, size) + first + second, squares=np.bincount(cell, u * u, size) + first,
+            deviations=(2 * scale, math.sqrt(2) * scale), respondents=float(len(u)),
+            noise=lambda many, own: own.laplace(0, scale, (2, many, size)).sum(axis=0),
+        )  # fmt: skip
+        null = MonteCarlo(n_resamples=199, rng=1)
+        yield cells.tested("independence", product_of_margins(shape), 1, null).pvalue
+
+
+@pytest.mark.parametrize("kind", ["three weights", "by row", "rare"])
+@pytest.mark.parametrize("epsilon", [0.5, 50.0])
+def test_the_size_of_a_test_under_a_design(kind, epsilon):
+    rng = np.random.default_rng(17)
+    rows = [0.02, 0.98] if kind == "rare" else [0.5, 0.5]
+
+    def draw():
+        i, j = rng.choice(2, 400, p=rows), rng.choice(3, 400, p=[0.1, 0.3, 0.6])
+        u = (
+            np.where(i == 0, 0.1, 1.0) * rng.uniform(0.5, 1, 400)
+            if kind == "by row"
+            else rng.choice([0.05, 0.3, 1.0], 400)
+        )
+        return 3 * i + j, u
+
+    found = np.array(list(simulated_tests(draw, (2, 3), epsilon, 400, rng)))
+    assert np.mean(found <= 0.05) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+
+
+def test_a_comparison_is_the_difference_of_groups(sample):
+    session = session_of(rows_of(sample), schema_of(strata="h"))
+    found = session.compare_means("y", by="g", epsilon=20.0, name="compared")
+    a, b = found.release["a"], found.release["b"]
+    assert found.estimate == b.estimate - a.estimate
+    assert tuple(found.population_interval()) == tuple(b.difference_interval(a))
+    # where errors depend on each other, distances add up
+    for schema in (schema_of(strata="h", population={"s": 4e3, "t": 9e3}), schema_of(unit="id")):
+        means = session_of(rows_of(sample), schema).mean("y", by="g", epsilon=20.0)
+        a_, b_ = means["a"].population_interval(), means["b"].population_interval()
+        both = means["b"].difference_interval(means["a"])
+        assert both.low == pytest.approx(b_.low - a_.high, abs=1e-9)
+        assert both.high == pytest.approx(b_.high - a_.low, abs=1e-9)
+    edge = found.population_interval(1 - found.pvalue)
+    assert min(abs(edge.low), abs(edge.high)) < 1e-6 < abs(edge.high - edge.low)
+    again = session.compare_means("y", by="g", epsilon=20.0, name="compared")
+    assert (again.estimate, again.pvalue) == (found.estimate, found.pvalue)
+    first = found.to_arrow().to_pylist()[0]
+    assert (first["measure"], first["pvalue"]) == ("difference of means", found.pvalue)
+    planned = session.plan.compare_means("y", by="g", epsilon=20.0, expected_rows=400)
+    assert planned.standard_error < found.standard_error < planned.smallest_effect
+    assert session.plan.independence(["g", "v"], epsilon=1.0, expected_rows=400).smallest_effect > 0.14
+
+
 # ---- Refusals: before anything is spent, in words that say what to do
 
 
@@ -580,12 +707,18 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("says already how many", lambda: public.count(epsilon=1.0))
     refused("whose total is not known", lambda: public.where("y > 2").mean("y", epsilon=1.0))
     for question in [
-        lambda: session.quantile("y", 0.5, epsilon=1.0), lambda: session.table("g", epsilon=1.0),
-        lambda: session.regression("y", ["v"], epsilon=1.0), lambda: session.compare_means("y", by="g", epsilon=1.0),
+        lambda: session.quantile("y", 0.5, epsilon=1.0), lambda: session.tables([["g"], ["g", "v"]], epsilon=1.0),
+        lambda: session.regression("y", ["v"], epsilon=1.0), lambda: session.compare_arms("y", by="g", epsilon=1.0),
+        lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0),
     ]:  # fmt: skip
         refused("no design-based form", question)
-    refused("Ask count(by=…)", lambda: session.table("g", epsilon=1.0))
-    refused("difference_interval", lambda: session.compare_means("y", by="g", epsilon=1.0))
+    refused("Ask table(…)", lambda: session.tables([["g"]], epsilon=1.0))
+    refused("homogeneity", lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0))
+    refused("Leave shrink out", lambda: session.table("g", shrink=True, mu=1.0))
+    refused("Leave method out", lambda: session.compare_means("y", by="g", method="direct", epsilon=1.0))
+    clusters = session_of([{}], schema_of(unit="id"))
+    refused("rows of one cluster", lambda: clusters.independence(["g", "v"], epsilon=1.0))
+    assert clusters.ledger.spent() == PureDP(0.0)
     assert session.ledger.spent() == PureDP(0.0) == public.ledger.spent()
 
 

@@ -7,7 +7,7 @@ stratum. Derivation, and what is exact: ``docs/proofs/weights.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.inference.moments import Booleans, hull, within
+from discreet.inference.noise import MonteCarlo
+from discreet.inference.tables import ChiSquareResult, compared
 from discreet.results.display import Interval
 
 Array = NDArray[np.float64]
@@ -59,11 +61,11 @@ class DesignMoments:
     top: float = 1.0
     whole: bool = True
 
-    def _sum(self, name: str, *, all_groups: bool = False) -> Array:
+    def sum(self, name: str, *, all_groups: bool = False) -> Array:
         """A moment by stratum."""
         return np.asarray((self.everybody if all_groups else self.parts) @ self.moments[name])
 
-    def _deviation(self, name: str, groups: int = 1) -> float:
+    def deviation(self, name: str, groups: int = 1) -> float:
         """Standard deviation of the noise in a moment of one stratum."""
         return float(np.sqrt(groups * (self.moments[name] ** 2 @ self.noise)))
 
@@ -72,25 +74,25 @@ class DesignMoments:
     @cached_property
     def units(self) -> Array:
         """Sampled units by stratum, at least two."""
-        return np.maximum(self._sum("n", all_groups=True), 2.0)
+        return np.maximum(self.sum("n", all_groups=True), 2.0)
 
     @cached_property
-    def _scale(self) -> Array:
+    def scale(self) -> Array:
         """What a stratum's weights are multiplied by: to add up to its population, where that is public."""
         return np.ones(len(self.parts)) if self.people is None else self.people / self.top / self._weights
 
     @cached_property
     def _weights(self) -> Array:
         """Everybody's Σu by stratum, at least one deviation of its noise, which must not turn a stratum around."""
-        return np.maximum(self._sum("u", all_groups=True), max(self._deviation("u", self.groups), 1e-9))
+        return np.maximum(self.sum("u", all_groups=True), max(self.deviation("u", self.groups), 1e-9))
 
     @cached_property
-    def _factor(self) -> Array:
+    def factor(self) -> Array:
         """What squared weights of a stratum are multiplied by: n/(n − 1), and the share that was not sampled."""
-        factor = self._scale**2 * self.units / (self.units - 1)
+        factor = self.scale**2 * self.units / (self.units - 1)
         if self.people is None:
             return np.asarray(factor)
-        fewest = np.maximum(self._sum("n", all_groups=True) - self._deviation("n", self.groups), 0.0)
+        fewest = np.maximum(self.sum("n", all_groups=True) - self.deviation("n", self.groups), 0.0)
         return np.asarray(factor * np.clip(1 - fewest / self.people, 0.0, 1.0))
 
     # ---- estimates
@@ -98,16 +100,16 @@ class DesignMoments:
     @cached_property
     def weight(self) -> float:
         """Σu over strata, at least one deviation of its noise."""
-        found = float(self._scale @ self._sum("u"))
-        return max(found, float(np.linalg.norm(self._scale)) * self._deviation("u"), 1e-300)
+        found = float(self.scale @ self.sum("u"))
+        return max(found, float(np.linalg.norm(self.scale)) * self.deviation("u"), 1e-300)
 
     @cached_property
     def estimate(self) -> float:
         """The mean of y, within [0, 1], or the total."""
-        top = float(self._scale @ self._sum("uy"))
+        top = float(self.scale @ self.sum("uy"))
         if self.total:
             low, high = self.ends
-            return low * float(self._scale @ self._sum("u")) + (high - low) * top
+            return low * float(self.scale @ self.sum("u")) + (high - low) * top
         return min(max(top / self.weight, 0.0), 1.0)
 
     def _residual(self, theta: Array) -> tuple[Array, Array]:
@@ -125,7 +127,7 @@ class DesignMoments:
         a, b = (one[..., None] for one in self._residual(theta))
         if self.people is None:
             return a, b, np.zeros_like(a) + np.zeros(len(self.parts))
-        shift = (a * self._sum("u") + b * self._sum("uy")) / self._weights
+        shift = (a * self.sum("u") + b * self.sum("uy")) / self._weights
         reach = np.maximum(np.abs(a), np.abs(a + b))
         return a, b, np.clip(shift, -reach, reach)
 
@@ -134,7 +136,7 @@ class DesignMoments:
         a, b, shift = (one[..., None] for one in self._centred(theta))
         own = (a - shift) * self.moments["u"] + b * self.moments["uy"]
         other = shift * self.moments["u"]
-        scale = self._scale[:, None]
+        scale = self.scale[:, None]
         variances = [(scale * own) ** 2 * self.noise, (scale * other) ** 2 * self.noise]
         counted = (1.0, self.groups - 1.0)
         total = sum(n * one.sum(axis=(-1, -2)) for n, one in zip(counted, variances, strict=True))
@@ -145,15 +147,15 @@ class DesignMoments:
         """Σ(u·residual)² over strata with their factors; ``cautious`` adds one standard deviation of its noise."""
         a, b, shift = self._centred(theta)
         c = a - shift
-        found = c**2 * self._sum("uu") + 2 * c * b * self._sum("uuy") + b**2 * self._sum("uuyy")
+        found = c**2 * self.sum("uu") + 2 * c * b * self.sum("uuy") + b**2 * self.sum("uuyy")
         if self.people is not None:
-            found = found + shift**2 * (self._sum("uu", all_groups=True) - self._sum("uu"))
-        total = np.maximum((self._factor * found).sum(axis=-1), 0.0)
+            found = found + shift**2 * (self.sum("uu", all_groups=True) - self.sum("uu"))
+        total = np.maximum((self.factor * found).sum(axis=-1), 0.0)
         if not cautious:
             return np.asarray(total)
         c, b = c[..., None], b[..., None]
         weights = c**2 * self.moments["uu"] + 2 * c * b * self.moments["uuy"] + b**2 * self.moments["uuyy"]
-        return np.asarray(total + np.sqrt(((self._factor[:, None] * weights) ** 2 * self.noise).sum(axis=(-1, -2))))
+        return np.asarray(total + np.sqrt(((self.factor[:, None] * weights) ** 2 * self.noise).sum(axis=(-1, -2))))
 
     @cached_property
     def _between(self) -> float:
@@ -163,14 +165,14 @@ class DesignMoments:
         a, b = self._residual(np.asarray(self.estimate))
         weights = a * self.moments["u"] + b * self.moments["uy"]
         sums = (self.parts @ weights) ** 2 - float(weights**2 @ self.noise)
-        units = self.units + self._deviation("n", self.groups)
-        return float((self._factor * np.maximum(sums, 0.0) / units).sum())
+        units = self.units + self.deviation("n", self.groups)
+        return float((self.factor * np.maximum(sums, 0.0) / units).sum())
 
     def _cautious_weight(self) -> float:
         """Σu²/Σu, plus one deviation of its noise: the mean weight of the weights."""
-        found = float((self._factor @ self._sum("uu")) / max(float(self._scale @ self._sum("u")), self.weight))
-        noise = float(np.linalg.norm(self._factor)) * self._deviation("uu") / self.weight
-        return min(max(found, 0.0) + noise, float(np.max(self._factor / np.maximum(self._scale, 1e-300))))
+        found = float((self.factor @ self.sum("uu")) / max(float(self.scale @ self.sum("u")), self.weight))
+        noise = float(np.linalg.norm(self.factor)) * self.deviation("uu") / self.weight
+        return min(max(found, 0.0) + noise, float(np.max(self.factor / np.maximum(self.scale, 1e-300))))
 
     # ---- acceptance
 
@@ -198,7 +200,7 @@ class DesignMoments:
         """True where the interval covers θ: about the population, or, not ``sampled``, about the data."""
         point = np.asarray(theta, dtype=float)
         a, b = (one[..., None] for one in self._residual(point))
-        total = ((a * self._sum("u") + b * self._sum("uy")) * self._scale).sum(axis=-1)
+        total = ((a * self.sum("u") + b * self.sum("uy")) * self.scale).sum(axis=-1)
         if self.total:
             total = total - point
         variance, fourth = self._noise(point)
@@ -240,14 +242,81 @@ class DesignMoments:
     @property
     def effective(self) -> float:
         """Kish's effective number of units, (Σu)²/Σu², between 1 and the number of units."""
-        number = max(float(self._sum("n").sum()), 1.0)
-        squares = max(float(self._sum("uu").sum()), 1e-300)
-        return float(np.clip(max(float(self._sum("u").sum()), 0.0) ** 2 / squares, 1.0, number))
+        number = max(float(self.sum("n").sum()), 1.0)
+        squares = max(float(self.sum("uu").sum()), 1e-300)
+        return float(np.clip(max(float(self.sum("u").sum()), 0.0) ** 2 / squares, 1.0, number))
 
     @property
     def design_effect(self) -> float:
         """Kish's design effect: sampled units over effective ones."""
-        return max(float(self._sum("n").sum()), 1.0) / self.effective
+        return max(float(self.sum("n").sum()), 1.0) / self.effective
+
+
+# ---- Tests of tables: the departure of estimated cells from a hypothesis, by a null with the design's variance
+
+
+_FEW = 0.25
+"""Units of the mean weight that the squares of a cell are mixed with: of rarer ones they say little."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignCells:
+    """Noisy weights of the cells of a table, and what is needed to simulate them again.
+
+    Parameters
+    ----------
+    weights, squares
+        Σu and Σu² of each cell, over strata.
+    deviations, noise
+        Standard deviations of the noise in both, and so many draws of the noise in all weights.
+    respondents
+        The noisy number of units.
+    """
+
+    weights: Array
+    squares: Array
+    deviations: tuple[float, float]
+    noise: Callable[[int, np.random.Generator], Array]
+    respondents: float
+
+    @cached_property
+    def heavy(self) -> Array:
+        """Squares over weights in each cell: of rare ones that of all cells."""
+        total = max(float(self.weights.sum()), float(np.sqrt(self.weights.size)) * self.deviations[0], 1e-9)
+        mean = (max(float(self.squares.sum()), 0.0) + float(np.sqrt(self.weights.size)) * self.deviations[1]) / total
+        mean = min(max(mean, 1e-9), 1.0)
+        mixed = _FEW * mean + self.deviations[0]
+        found = (np.maximum(self.squares, 0.0) + mixed * mean) / (np.maximum(self.weights, 0.0) + mixed)
+        return np.asarray(np.clip(found, 1e-9, 1.0))
+
+    def tested(self, test: str, expected: Callable[[Array], Array], df: int, null: MonteCarlo) -> ChiSquareResult:
+        """The test of a hypothesis that says what is expected of tables, of their own margins or sizes."""
+        rng, cells = null.generator(), self.weights.size
+
+        def departure(tables: Array) -> Array:
+            wanted = expected(tables)
+            variance = self.heavy * np.maximum(wanted, 0.0) + self.deviations[0] ** 2 + 1e-12
+            return np.asarray(((tables - wanted) ** 2 / variance).sum(axis=-1))
+
+        under = np.maximum(expected(np.maximum(self.weights, 0.0)), 0.0) / self.heavy
+
+        def draw(size: int) -> Array:
+            return departure(self.heavy * rng.poisson(under, (size, cells)) + self.noise(size, rng))
+
+        statistic = float(departure(self.weights))
+        return compared(test, "design-based", statistic, draw, null, df, cells, [self.respondents])
+
+
+def product_of_margins(shape: tuple[int, int]) -> Callable[[Array], Array]:
+    """What independence expects of flattened tables of that shape."""
+
+    def expected(tables: Array) -> Array:
+        square = tables.reshape(*tables.shape[:-1], *shape)
+        total = square.sum(axis=(-2, -1), keepdims=True)
+        both = square.sum(axis=-1, keepdims=True) * square.sum(axis=-2, keepdims=True)
+        return np.asarray((both / np.where(total > 0, total, np.inf)).reshape(tables.shape))
+
+    return expected
 
 
 def measured_moments(degree: int) -> dict[str, Array]:

@@ -349,7 +349,7 @@ def goodness_of_fit(
         return observe(_again(table, name, shares, size, rng))
 
     observed = float(observe(_seen(table, name)))
-    return _simulated("goodness of fit", name, observed, draw, chosen, p - 1, p, [table.size])
+    return compared("goodness of fit", name, observed, draw, chosen, p - 1, p, [table.size])
 
 
 def homogeneity(
@@ -409,7 +409,7 @@ def homogeneity(
 
     observed = float(observe([_seen(table, name) for table in tables]))
     known = [table.size for table in tables]
-    return _simulated("homogeneity", name, observed, draw, chosen, (p - 1) * (r - 1), p * r, known)
+    return compared("homogeneity", name, observed, draw, chosen, (p - 1) * (r - 1), p * r, known)
 
 
 def independence(
@@ -456,7 +456,7 @@ def independence(
         return observe(_again(table, name, shares, size, rng))
 
     df = (rows - 1) * (columns - 1)
-    return _simulated("independence", name, float(observe(base)), draw, chosen, df, rows * columns, [table.size])
+    return compared("independence", name, float(observe(base)), draw, chosen, df, rows * columns, [table.size])
 
 
 def _tables(releases: Any) -> list[MeasuredTable]:
@@ -527,7 +527,7 @@ def _clean_shares(values: Array) -> Array:
     return np.full(values.size, 1 / values.size) if total <= 0 else np.asarray(kept / total)
 
 
-def _simulated(
+def compared(
     test: str,
     method: str,
     observed: float,
@@ -793,7 +793,7 @@ def simulated_test(
             tables = rng.multinomial(rows, expected.ravel(), size=size).reshape(size, *expected.shape)
             return np.asarray(departure(tables + noise(size, rng), public, noise_variance))
 
-        return _simulated(test, method, statistic, draw, null, df, expected.size, [float(nulls[0][1])])
+        return compared(test, method, statistic, draw, null, df, expected.size, [float(nulls[0][1])])
 
     return max((under(*one) for one in nulls), key=lambda found: found.pvalue)
 

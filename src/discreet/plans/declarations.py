@@ -51,7 +51,7 @@ def narrows(schema: Schema, whole: Schema) -> bool:
 def computes_more(schema: Schema, whole: Schema) -> bool:
     """True where a schema has the same declarations as the whole, and columns more that formulas compute of them."""
     added = [column for name, column in schema.columns.items() if name not in whole.columns]
-    if not added or any(type(one) not in (Bounds, Categories) or one.value is None for one in added):
+    if not added or any(type(one) not in (Bands, Bounds, Categories) or one.value is None for one in added):
         return False
     kept = {name: schema.columns[name] for name in whole.columns if name in schema.columns}
     return replace(schema, columns=kept) == whole

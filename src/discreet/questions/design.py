@@ -25,16 +25,18 @@ from discreet.core.protection import Neighbours
 from discreet.core.rows import DesignTotals, Snapshot, design_totals
 from discreet.core.schema import Contribution, Design, Schema, in_parts
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.design import DesignMoments, measured_moments
+from discreet.inference.design import DesignCells, DesignMoments, measured_moments
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
-from discreet.questions.grouped import Grouped
+from discreet.questions.grouped import Grouped, GroupedRelease
 from discreet.questions.moments import part_weights, weighed_sensitivity
 from discreet.questions.question import DEFAULT_ROWS, Forecast, MeasuredQuestion, Measurement, fractions
+from discreet.results.answer import Readable
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading, Row
 from discreet.results.release import Release, Statistic
+from discreet.results.wording import pvalue_equation, reading_line
 
 Estimated = Literal["mean", "proportion", "estimated total", "estimated count"]
 _INNER = Fraction(5, 2)
@@ -240,8 +242,7 @@ class DesignRelease(Release):
     @property
     def standard_error(self) -> float:
         """Of the estimate, by sampling and noise together."""
-        scale = self._of.top if self._of.total else self._of.bounds[1] - self._of.bounds[0]
-        return scale * self.moments.error
+        return self._scale * self.moments.error
 
     @property
     def coefficient_of_variation(self) -> float:
@@ -284,10 +285,11 @@ class DesignRelease(Release):
         return self._between(self.moments.interval(level))
 
     def difference_interval(self, other: DesignRelease, level: float = 0.95) -> Interval:
-        """Design-based interval for this mean or share less that of another group of the same release.
+        """Design-based interval for this estimate less that of another group of the same release.
 
-        From the intervals of both, on each side (MOVER): their errors are independent where units are rows, or strata
-        make the difference more exact than that.
+        From the intervals of both, on each side (MOVER): the errors of means are independent where units are rows, or
+        strata make the difference more exact than that. In clusters, with public strata, and for totals they depend on
+        each other: there the distances to the ends add up, which holds for any dependence.
 
         Examples
         --------
@@ -302,18 +304,21 @@ class DesignRelease(Release):
         """
         if self.release_id != other.release_id or self._of != other._of:
             raise InvalidParameter("other", other.release_id[:8], "is no group of the same release", "Ask by=….")
-        if self._of.total or self._of.clusters or self._of.population:
-            rule = (
-                "has no interval here: for totals, clusters and public strata the errors of groups depend on each other"
-            )
-            raise InvalidParameter("difference", self._of.of, rule, "Ask for means of rows, without population.")
+        apart = not (self._of.total or self._of.clusters or self._of.population)
         # without what strata take off each of them, the variances of both bound that of the difference
-        mine, others = (replace(one.moments, whole=False).interval(level) for one in (self, other))
+        mine, others = (
+            (replace(one.moments, whole=False) if apart else one.moments).interval(level) for one in (self, other)
+        )
         first, second = self.moments.estimate, other.moments.estimate
-        below = math.hypot(first - float(mine.low), float(others.high) - second)
-        above = math.hypot(float(mine.high) - first, second - float(others.low))
-        width = self._of.bounds[1] - self._of.bounds[0]
-        return Interval(width * (first - second - below), width * (first - second + above), level)
+        together = math.hypot if apart else lambda *distances: sum(distances)
+        below = together(first - float(mine.low), float(others.high) - second)
+        above = together(float(mine.high) - first, second - float(others.low))
+        return Interval(self._scale * (first - second - below), self._scale * (first - second + above), level)
+
+    @property
+    def _scale(self) -> float:
+        """The width of the bounds, or the largest weight, in the unit of the answer."""
+        return self._of.top if self._of.total else self._of.bounds[1] - self._of.bounds[0]
 
     def _counted(self, weights: ArrayLike, scale: float = 1.0) -> Interval:
         """Interval for a number of units in the data."""
@@ -357,6 +362,110 @@ class DesignRelease(Release):
             *([] if trimmed is None else [("trimmed weights", number(max(round(trimmed), 0)))]),
             *self.protection_facts(),
         ]
+
+
+@dataclass(frozen=True)
+class DesignComparison(Readable):
+    """The difference of two groups' means under a design, with the release that it is read from.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> from discreet import Bounds, Categories, PureDP, Session
+    >>> rows = pyarrow.table({"w": [2.0] * 2000, "y": [3.0, 7.0] * 1000, "arm": ["A", "B"] * 1000})
+    >>> columns = {"y": Bounds(0, 10, grid=1), "arm": Categories(["A", "B"])}
+    >>> schema = Schema(columns=columns, design=Design(weight="w", weight_high=4))
+    >>> found = Session(rows, schema, ledger=":memory:", budget=PureDP(5.0)).compare_means("y", by="arm", epsilon=5.0)
+    >>> 3.5 < found.estimate < 4.5, found.pvalue < 1e-6
+    (True, True)
+    """
+
+    release: GroupedRelease[DesignRelease]
+
+    @cached_property
+    def _arms(self) -> tuple[DesignRelease, DesignRelease]:
+        (_, control), (_, treatment) = self.release.items()
+        return control, treatment
+
+    @property
+    def estimate(self) -> float:
+        """The mean of the second group less that of the first."""
+        control, treatment = self._arms
+        return treatment.estimate - control.estimate
+
+    @property
+    def standard_error(self) -> float:
+        """By sampling and noise together, of means whose errors are independent."""
+        return math.hypot(*(arm.standard_error for arm in self._arms))
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Design-based interval for the difference in the population."""
+        control, treatment = self._arms
+        return treatment.difference_interval(control, level)
+
+    @cached_property
+    def pvalue(self) -> float:
+        """One less the level up to which intervals exclude 0: two-sided, of equal means in the population."""
+        least, most = 1e-12, 1.0
+        for _ in range(40):
+            middle = math.sqrt(least * most)
+            inside = self.population_interval(1 - middle).contains(0.0)
+            least, most = (least, middle) if not inside else (middle, most)
+        return most
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The difference, then each group's mean with what its weights are like."""
+        control, treatment = self.release.labels()
+        difference = Reading(
+            f"{treatment} − {control}", self.estimate, population=self.population_interval(),
+            labels={"treatment": treatment, "control": control}, measure="difference of means",
+            standard_error=self.standard_error, pvalue=self.pvalue,
+        )  # fmt: skip
+        return [difference, *self.release.readings()]
+
+    def verdict(self) -> Mapping[str, Any]:
+        return {"test": "equal means", "pvalue": self.pvalue}
+
+    def published(self) -> dict[str, Any]:
+        return self.release.published()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The release that everything follows from, as JSON-ready data."""
+        return self.release.to_dict()
+
+    def heading(self) -> str:
+        return f"Difference of means by {', '.join(self.release.grouping.by)}"
+
+    def facts(self) -> Facts:
+        difference = reading_line(self.readings()[0].to_dict())
+        return [("difference", f"{difference}, {pvalue_equation(self.pvalue)}"), *self.release.facts()]
+
+
+def cells_of(release: GroupedRelease[DesignRelease]) -> DesignCells:
+    """The cells of a table that was estimated under a design."""
+    every = [part.moments for _, part in release.items()]
+    first = every[0]
+    factors = [float(one) for one in cast(DesignParts, release.grouping.of).multiplied]
+    used = first.moments["u"] / np.array(factors)
+    scale, factor = first.scale, first.factor
+    law = release.mechanism.law(0.0)
+
+    def noise(size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        found = np.zeros((size, len(every)))
+        for stratum in scale:  # one part at a time: tables may have thousands of cells
+            for weight in used[used != 0]:
+                found += stratum * weight * law.sample((size, len(every)), rng=rng)
+        return found
+
+    return DesignCells(
+        weights=np.array([float(one.scale @ one.sum("u")) for one in every]),
+        squares=np.array([float(one.factor @ one.sum("uu")) for one in every]),
+        deviations=(
+            float(np.linalg.norm(scale)) * first.deviation("u"), float(np.linalg.norm(factor)) * first.deviation("uu")
+        ),
+        noise=noise,
+        respondents=max(sum(float(one.sum("n").sum()) for one in every), 0.0),
+    )  # fmt: skip
 
 
 # ---- Measurement
@@ -498,6 +607,15 @@ def _weights(likely: Sequence[float]) -> NDArray[np.float64]:
     """A thousand weights with these quantiles at even distances."""
     shares = np.linspace(0.0, 1.0, len(likely))
     return np.asarray(np.interp((np.arange(1000) + 0.5) / 1000, shares, sorted(likely)))
+
+
+def likely_weights(design: Design) -> tuple[float, float]:
+    """Squares over weights, and the share of rows that are effective, where weights are as a plan takes them to be."""
+    if not design.expected:
+        return _TYPICAL * design.weight_high, 1.0
+    kept = np.minimum(_weights(design.expected), design.weight_high)
+    heavy = float((kept**2).mean() / kept.mean())
+    return heavy, float(kept.mean()) / heavy
 
 
 _SPREAD = 1 / 12

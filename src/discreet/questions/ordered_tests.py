@@ -105,6 +105,8 @@ class RankTestQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do groups differ in the ranks of a number? For skewed numbers and outliers."
     ask: ClassVar[str] = "rank_test"
+    under_design: ClassVar[bool] = False
+    instead: ClassVar[str] = "Ask for homogeneity of Bands by the groups, or for means by the groups."
     also: ClassVar[tuple[str, ...]] = ("mann_whitney", "kruskal_wallis")
     heading: ClassVar[str] = "Do ranks of {subject} differ by {by}?"
     meaning: ClassVar[str] = "Whether the groups differ in the ranks of {subject}."
@@ -231,6 +233,8 @@ class RankCorrelationQuestion(TableTest):
     topic: ClassVar[str] = "Tests and comparisons"
     answers: ClassVar[str] = "Do two numbers rise and fall together, by their ranks?"
     ask: ClassVar[str] = "rank_correlation"
+    under_design: ClassVar[bool] = False
+    instead: ClassVar[str] = "Ask for independence of Bands of both."
     also: ClassVar[tuple[str, ...]] = ("spearman", "kendall")
     heading: ClassVar[str] = "Do {columns} go together?"
     meaning: ClassVar[str] = "Whether the ranks of the two columns go together."

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,10 +53,12 @@ from discreet.questions.comparison.methods import (
     normed,
     size_is_public,
 )
+from discreet.questions.design import DesignComparison, likely_weights
+from discreet.questions.mean import MeanQuestion
 from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns, Question
 from discreet.results.display import Result, number
 from discreet.results.ledger import Ledger
-from discreet.results.plan import EXPECTED_ROWS, Plan, affordable
+from discreet.results.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
 
 # ---- Planning a comparison: error, smallest detectable effect and number of partitions, before any data is read.
 
@@ -606,7 +608,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
 
     answers: ClassVar[str] = "Do two groups differ in their average? For A/B tests."
     ask: ClassVar[str] = "compare_means"
-    instead: ClassVar[str] = "Ask for the mean by the arms, and for difference_interval of two of its groups."
+    under_design: ClassVar[bool] = True
     also: ClassVar[tuple[str, ...]] = ("t_test", "ttest", "ab_test")
     meaning: ClassVar[str] = "Whether the means of the two arms differ, and by how much."
     read_as: ClassVar[str] = "the difference"
@@ -628,6 +630,24 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
         return {**columns.number(), "by": columns.with_labels(2, 2)}
+
+    def _validate(self) -> None:
+        super()._validate()
+        if self.schema.design is not None:
+            self._means  # noqa: B018  (refuses before anything is planned or spent)
+
+    @cached_property
+    def _means(self) -> MeanQuestion:
+        """Under a design, the means by arm that the comparison is read from."""
+        usual = {"partitions": None, "censor": (0.1, 0.1), "method": "best", "arm": "public", "partition_by": None,
+                 "expected_sd": None, "cutoffs": None, "placement": None, "inference": None, "m": None}  # fmt: skip
+        for name, value in usual.items():
+            if getattr(self, name) != value:
+                rule = "has no form under a design"
+                raise InvalidParameter(name, getattr(self, name), rule, f"Leave {name} out.")
+        return MeanQuestion(
+            self.schema, self.column, by=self.by, guarantee=self.guarantee, expected_rows=self.expected_rows
+        )
 
     @property
     def _method(self) -> Method:
@@ -671,10 +691,19 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         return spending.mechanism.calibrate(self.guarantee, moved).scale * (self.outcome.high - self.outcome.low)
 
     def content(self) -> dict[str, Any]:
+        if self.schema.design is not None:
+            return self._means.content() | {"ask": self.ask}
         columns = [self.column, self.by, *([] if self.partition_by is None else [self.partition_by])]
         return super().content() | {"partition_by": self.partition_by, "schema": self.schema.facts_of(columns)}
 
+    def claim(self, ledger: Ledger | None) -> Claim:
+        if self.schema.design is not None:
+            return replace(self._means.claim(ledger), question=self.content())
+        return super().claim(ledger)
+
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MeanComparison:
+        if self.schema.design is not None:
+            return _of_design(self._means.draw(rows, claim, allowance, passed))
         if self.partition_by is None:
             arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
         else:
@@ -682,12 +711,33 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         return compare_totals(arms, self._terms(), allowance, passed)
 
     def read(self, stored: Any) -> MeanComparison:
+        if self.schema.design is not None:
+            return _of_design(self._means.read(stored))
         return MeanComparison.from_dict(stored)
+
+    def plan(self, ledger: Ledger | None = None) -> Plan:
+        if self.schema.design is None:
+            return super().plan(ledger)
+        arm = self._means.plan(ledger)
+        both = math.sqrt(2) * (arm.standard_error or 0.0)
+        _, share = likely_weights(self.schema.design)
+        rows = (self.expected_rows or 2 * DEFAULT_ROWS) * share / 2
+        sampling = (self.outcome.high - self.outcome.low) * math.sqrt(2 / 12 / rows)
+        return replace(
+            arm, read="the difference", error_95=_WITHIN * both, standard_error=both,
+            smallest_effect=DETECTED * math.hypot(both, sampling),
+            worst_error=None if arm.worst_error is None else math.sqrt(2) * arm.worst_error,
+        )  # fmt: skip
 
     def _plan_notes(self, planned: ComparisonPlan | None, unsaid: tuple[str, ...]) -> tuple[str, ...]:
         if planned is None or planned.method != PartitionLikelihood.name:  # its notes are about partitions
             return unsaid
         return (*unsaid, *planned.notes)
+
+
+def _of_design(means: Any) -> MeanComparison:
+    """The comparison of two groups' means that were estimated under a design."""
+    return cast(MeanComparison, DesignComparison(means))
 
 
 @dataclass(frozen=True)

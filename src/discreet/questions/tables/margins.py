@@ -783,7 +783,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "Several tables with their margins, in one release in which everything adds up."
     ask: ClassVar[str] = "tables"
-    instead: ClassVar[str] = "Ask count(by=…) of labels or Bands: estimated people in each cell."
+    instead: ClassVar[str] = "Ask table(…) of all columns, whose cells add up to every margin."
     also: ClassVar[tuple[str, ...]] = ("margins",)
     heading: ClassVar[str] = "Number of {noun} in tables that add up"
     meaning: ClassVar[str] = "How many rows fall into each cell of several tables, which add up."

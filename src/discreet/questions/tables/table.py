@@ -30,6 +30,7 @@ from discreet.mechanisms.mechanism import AdditiveNoise
 from discreet.mechanisms.tables.james_stein import JamesSteinGaussian
 from discreet.mechanisms.tables.post_processed import Clipped, PostProcessed
 from discreet.questions import form
+from discreet.questions.design import design_measurement, no_design_for
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
 from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.results.charts import plot_readings
@@ -613,7 +614,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "How many rows have each combination of labels?"
     ask: ClassVar[str] = "table"
-    instead: ClassVar[str] = "Ask count(by=…) of labels or Bands: estimated people in each cell."
+    under_design: ClassVar[bool] = True
     also: ClassVar[tuple[str, ...]] = ("crosstab", "contingency_table", "group_by")
     heading: ClassVar[str] = "Number of {noun} by {columns}"
     meaning: ClassVar[str] = "How many rows fall into each cell."
@@ -630,7 +631,11 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
         return {"columns": columns.listed[:2]}
 
     def _measured(self) -> Measurement:
-        found = table_measurement(self, column_names(self.columns, "columns"), self.contribution)
+        names = column_names(self.columns, "columns")
+        if self.schema.design is not None:
+            no_design_for(self, "contribution", "shrink")
+            return design_measurement(self, "estimated count", names, read="the number in the population")
+        found = table_measurement(self, names, self.contribution)
         if not requirements.instance("shrink", self.shrink, bool, "shrink=True or False"):
             return found
         if not isinstance(self.guarantee, GaussianDP | ZeroConcentratedDP):

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter
 from discreet.core.rows import Snapshot
 from discreet.core.schema import Contribution, Schema
+from discreet.inference.design import DesignCells, product_of_margins
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.tables import (
     ChiSquareResult,
@@ -26,6 +27,7 @@ from discreet.inference.tables import (
 )
 from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
+from discreet.questions.design import cells_of, likely_weights
 from discreet.questions.question import (
     DEFAULT_ROWS,
     DeclaredColumns,
@@ -94,6 +96,14 @@ class TestedRelease(Readable):
 
 def require_independent_rows(schema: Schema, contribution: Contribution | None) -> None:
     """Refuse several rows of a unit: the rows of one of them need not be independent."""
+    if schema.design is not None:
+        if schema.unit.column is not None:
+            rule = (
+                "leaves rows of one cluster in several cells, whose errors depend on each other: that is not measured"
+            )
+            fix = "Compare shares by groups, or declare rows as units where one of each cluster was asked."
+            raise InvalidParameter("design.cluster", schema.unit.column, rule, fix)
+        return
     limits = schema.contribution(contribution)
     if limits.total != 1 and (limits.groups, limits.rows) != (1, 1):
         raise InvalidParameter(
@@ -114,6 +124,7 @@ class TableTest(Question[TestedRelease]):
     """
 
     part: ClassVar[str] = "cell"
+    under_design: ClassVar[bool] = True
     detects: ClassVar[str] = "Cohen's w"
     behind: ClassVar[type[Omission] | None] = PoissonSample  # a test needs a sample of the population
     _: KW_ONLY
@@ -134,6 +145,11 @@ class TableTest(Question[TestedRelease]):
     def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
         """The test of a released table."""
 
+    def test_of_design(self, cells: DesignCells, null: MonteCarlo) -> ChiSquareResult:
+        """The test of a table that was estimated under a design: by default, whether rows and columns are related."""
+        rows, columns = (self.schema.cells((name,)) for name in self.cells_by)
+        return cells.tested(self.ask, product_of_margins((rows, columns)), self.df, null)
+
     def _check(self) -> None:
         """Refuse what cannot be tested, before anything is spent."""
         sizes = [self.schema.cells((name,)) for name in self.cells_by]
@@ -147,7 +163,7 @@ class TableTest(Question[TestedRelease]):
 
     @property
     def df(self) -> int:
-        """Degrees of freedom."""
+        """Degrees of freedom of the hypothesis."""
         return math.prod(self.schema.cells((name,)) - 1 for name in self.cells_by)
 
     @cached_property
@@ -175,16 +191,20 @@ class TableTest(Question[TestedRelease]):
 
     def _tested(self, table: TableRelease) -> TestedRelease:
         # The release fixes the simulations, so that its test says the same whenever it is asked.
-        return TestedRelease(self.test(table, MonteCarlo(rng=int(table.release_id[:12], 16))), table)
+        null = MonteCarlo(rng=int(table.release_id[:12], 16))
+        if self.schema.design is not None:
+            return TestedRelease(self.test_of_design(cells_of(cast(Any, table)), null), table)
+        return TestedRelease(self.test(table, null), table)
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned = self.table.plan(ledger)
         rows = self.rows_planned or DEFAULT_ROWS
+        heavy, share = (1.0, 1.0) if self.schema.design is None else likely_weights(self.schema.design)
         effect = smallest_departure(
             df=self.df,
             cells=self.schema.cells(self.cells_by),
-            n=rows,
-            noise_variance=(planned.standard_error or 0.0) ** 2,
+            n=max(round(rows * share), 1),
+            noise_variance=((planned.standard_error or 0.0) / heavy) ** 2,
         )
         notes = (f"the effect is {self.detects}, for {rows:,} rows in cells of equal size",)
         unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
@@ -225,6 +245,10 @@ class GoodnessOfFitQuestion(TableTest):
 
     def test(self, table: TableRelease, null: MonteCarlo) -> ChiSquareResult:
         return goodness_of_fit(table, self.probabilities, null=null)
+
+    def test_of_design(self, cells: DesignCells, null: MonteCarlo) -> ChiSquareResult:
+        shares = cell_probabilities(self.probabilities, cells.weights.size)
+        return cells.tested("goodness of fit", lambda tables: tables.sum(axis=-1)[..., None] * shares, self.df, null)
 
 
 @dataclass(frozen=True)
