@@ -408,7 +408,7 @@ def table(cells: list[dict[str, Any]]) -> str:
 
 def worst(cells: list[dict[str, Any]]) -> str:
     """The ten cells with the least coverage for their repeats, and the ten with the widest intervals."""
-    lines = ["| question | population | rows | guarantee | repeats | covered | width |", "|---" * 7 + "|"]
+    lines = ["| question | seed | rows | guarantee | repeats | covered | width |", "|---" * 7 + "|"]
 
     def errors(one: dict[str, Any]) -> float:
         return float((one["covered"] - LEVEL) * math.sqrt(one["repeats"]))
@@ -416,8 +416,7 @@ def worst(cells: list[dict[str, Any]]) -> str:
     wide = sorted(cells, key=lambda one: -(one["width"] or 0.0))
     for one in [*sorted(cells, key=errors)[:10], *wide[:10]]:
         width = "" if one["width"] is None else f"{one['width']:.3g}"
-        words = one["population"].replace("|", "/")
-        told = [one["question"], words, f"{one['rows']:,}", one["guarantee"], f"{one['repeats']:,}"]
+        told = [one["question"], str(one["seed"]), f"{one['rows']:,}", one["guarantee"], f"{one['repeats']:,}"]
         lines.append(f"| {' | '.join(told)} | {100 * one['covered']:.1f} % | {width} |")
     return "\n".join(lines)
 
