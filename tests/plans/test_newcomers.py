@@ -1,5 +1,6 @@
 """What newcomers write by mistake, and the words they get."""
 
+import re
 from pathlib import Path
 
 import pyarrow
@@ -11,6 +12,7 @@ from discreet.core.errors import InvalidParameter, PlanFileError, SourceError
 from discreet.plans.job import Job
 from discreet.plans.profile import plan_profile
 from discreet.questions import TablesQuestion, asked
+from discreet.results.display import expected
 
 PLAN = """
 [source]
@@ -110,9 +112,10 @@ def test_all_margins_are_asked_for_by_a_sentence() -> None:
 def test_a_plan_has_a_line_for_every_table() -> None:
     schema = Schema(columns={name: Categories(["a", "b"]) for name in ("region", "age", "sex")})
     planned = TablesQuestion(schema, "all margins of region, age, sex up to 2", epsilon=1.0).plan()
-    lines = dict(note.split(": ") for note in planned.notes)
-    assert list(lines) == ["region", "age", "sex", "region × age", "region × sex", "age × sex"]
-    assert max(map(float, lines.values())) == pytest.approx(planned.error_95, rel=1e-3)
+    errors = {name: error for name, error, _ in planned.parts}
+    assert list(errors) == ["region", "age", "sex", "region × age", "region × sex", "age × sex"]
+    assert max(errors.values()) == pytest.approx(planned.error_95, rel=1e-9)
+    assert all(re.search(rf"^  {name} +{expected(error)} ", str(planned), re.M) for name, error in errors.items())
 
 
 @pytest.mark.parametrize(("settings", "words"), [({}, "--delimiter ';'"), ({"delimiter": ";"}, "--encoding cp1252")])

@@ -513,7 +513,7 @@ def test_every_method_spends_exactly_what_was_asked(columns, method):
     assert result.population_interval(0.95).contains(result.estimate)
     assert "guarantee" in str(result)
     assert result.to_dict()["method"] == result.method
-    assert "estimate" in result._repr_html_()
+    assert f"{result.treatment} − {result.against}" in result._repr_html_()
 
 
 def test_own_methods_find_the_effect(columns):

@@ -288,7 +288,7 @@ def test_questions_have_intervals_unless_they_are_told_not_to():
     rows = pyarrow.table({"age": list(range(100)) * 10, "arm": ["A", "B"] * 500})
     session = Session(rows, schema, ledger=":memory:", budget=PureDP(100.0))
     median = session.quantile("age", 0.5, epsilon=20.0)  # hardly any noise: 49 and 50 are both kept
-    assert "95 %, for the noise" in str(median)
+    assert "noise interval, 95 %" in str(median)
     assert median.noise_interval().contains(49.5)
     assert session.median("age", epsilon=10.0, by="arm").noise_interval()["A"].width < 20
     for label in ("A", "B"):

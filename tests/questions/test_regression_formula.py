@@ -144,7 +144,8 @@ def test_sessions_plans_and_stored_answers_read_formulas():
     table = people(3000)
     session = Session(table, SCHEMA, ledger=":memory:", epsilon=100.0)
     planned = session.plan.regression(formula="pay ~ age * C(sex)", epsilon=20.0, expected_rows=3000)
-    assert "age:sex[m]: standard error" in str(planned)
+    assert [name for name, _, _ in planned.parts] == ["age", "sex[m]", "age:sex[m]"]
+    assert planned.parts[0][1:] == pytest.approx((planned.error_95, planned.smallest_effect))
     answer = session.regression(formula="pay ~ age * C(sex)", epsilon=20.0, name="pay")
     again = session.regression(formula="pay ~ age + sex + sex:age", epsilon=20.0, name="pay")
     assert again.to_dict() == answer.to_dict()  # the same question

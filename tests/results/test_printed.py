@@ -62,3 +62,67 @@ def test_a_summary_is_text_and_a_table(session: Session) -> None:
         (line,) = [one for one in summary.lines if one[0] == name]
         assert float(line[1]) == pytest.approx(value, rel=0.01)
     assert found.to_markdown() == summary.to_markdown()
+
+
+INTERNAL = re.compile(r"mechanism|scale|laplace|geometric|nested|sensitivity|contingency|_|\d\.\d{5}|\de[+-]?\d|=\(")
+"""Words of the library and digits that the noise does not leave."""
+
+
+def asked(session: Session) -> dict[str, object]:
+    on = {"epsilon": 1.0}
+    return {
+        "Mean hours": session.mean("hours", **on),
+        "Mean hours by sex": session.mean("hours", by="sex", **on),
+        "Total hours": session.sum("hours", **on),
+        "Number of rows": session.count(**on),
+        "Number of rows by sex": session.table("sex", **on),
+        "Median hours": session.median("hours", **on),
+        "Variance of hours": session.variance("hours", **on),
+        "Distribution of hours": session.histogram("hours", edges=[0, 20, 40, 60], **on),
+        "How hours and age vary together": session.covariance_matrix(["hours", "age"], **on),
+        "Does mean hours differ by sex?": session.compare_means("hours", by="sex", **on),
+        "Number of rows in tables that add up": session.tables([["sex"], []], **on),
+    }
+
+
+def test_what_is_printed_says_what_was_asked_in_the_words_of_its_reader(session: Session) -> None:
+    for heading, answer in asked(session).items():
+        first, *facts = str(answer).splitlines()
+        assert first == heading
+        told = " ".join(" ".join(fact for fact in facts if not fact.startswith("  release")).split())
+        assert not INTERNAL.search(told.replace(HOSTILE, "")), answer
+        assert "one row's data makes no outcome more than" in told
+        html = answer._repr_html_()
+        assert f"<strong>{heading.replace('&', '&amp;')}</strong>" in html
+        assert "\t" not in html
+
+
+def test_columns_of_numbers_are_aligned_and_fit_the_screen(session: Session) -> None:
+    lines = str(session.where("age >= 40").mean("age", by="sex", epsilon=1.0)).splitlines()
+    head = next(line for line in lines if "noise interval" in line)
+    rows = [line for line in lines if re.match(r"  (f|a&b)", line)]
+    assert len(rows) == 4  # a mean and a standard deviation for each
+    assert {len(line) for line in rows} == {len(head)} != {0}
+    assert len(head) <= 80
+    wide = str(session.covariance_matrix(["hours", "age"], epsilon=0.01))  # whose numbers do not fit beside each other
+    assert max(map(len, wide.splitlines())) <= 80
+
+
+def test_details_say_how_the_noise_was_made(session: Session) -> None:
+    answer = session.mean("hours", epsilon=1.0)
+    told = str(answer.details())
+    assert all(one in told for one in ("laplace", "scale", "sensitivity", answer.release_id, "mean and variance"))
+
+
+def test_names_that_readers_are_told_are_said_once_for_all_answers() -> None:
+    rows = pyarrow.table({"INC": [30_000.0, 50_000.0] * 500, "S": ["1", "2"] * 500})
+    schema = Schema(columns={"INC": Bounds(0, 100_000), "S": Categories(["1", "2"])})
+    words = {"INC": "Yearly income in dollars", "S": "Sex", "row": "person"}
+    session = Session(rows, schema, ledger=":memory:", epsilon=10.0, words=words)
+    mean = session.mean("INC", by="S", epsilon=1.0)
+    assert str(mean).startswith("Mean yearly income in dollars by sex\n")
+    assert str(mean["2"]).startswith("Mean yearly income in dollars by sex: 2\n")
+    count = session.where("INC > 10").count(epsilon=1.0, name="once")
+    assert str(count).startswith("Number of people\n")
+    assert "one person's data" in " ".join(str(count).split())
+    assert str(session.where("INC > 10").count(epsilon=1.0, name="once")) == str(count)

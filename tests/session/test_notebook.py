@@ -49,5 +49,5 @@ def test_the_first_statistic_of_the_readme_in_a_notebook(tmp_path: Path) -> None
     (tmp_path / "work" / "examples").symlink_to(ROOT / "examples")
     told = output([python, "-c", KERNEL, json.dumps([bare, *cells]), tmp_path / "work"], limit=1800.0)
     assert "widgets: None" in told
-    assert "Release of mean and variance" in told
+    assert "Mean age" in told
     assert "PureDP(epsilon=0.5)" in told

@@ -169,7 +169,7 @@ def _parameter(name: str, value: Any, largest: float = HUGE_EPSILON) -> float:
 
 def _spoken(epsilon: float, delta: float = 0.0) -> str:
     """An (ε, δ) pair in words."""
-    factor = f"{math.exp(epsilon):.3g}" if epsilon < 700 else f"e^{epsilon:.4g}"  # which no float holds
+    factor = f"{float(f'{math.exp(epsilon):.3g}'):,.7g}" if epsilon < 14 else f"e^{epsilon:.4g}"
     unless = f" except with probability at most {delta:g}" if delta else ""
     return f"one unit's data makes no outcome more than {factor} times as likely{unless}"
 

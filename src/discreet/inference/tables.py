@@ -29,7 +29,7 @@ from discreet.inference.noise import (
 )
 from discreet.mechanisms.tables.james_stein import trend
 from discreet.mechanisms.tables.post_processed import onto_simplex, onto_total
-from discreet.results.display import DerivedNumber, Facts, Result, number
+from discreet.results.display import DerivedNumber, Facts, Result
 from discreet.results.release import Release
 
 if TYPE_CHECKING:
@@ -272,9 +272,9 @@ class ChiSquareResult(Result):
         resamples = 0 if self.null_distribution is None else self.null_distribution.size
         source = f"{resamples:,} simulated releases" if resamples else f"χ² with {self.df} degrees of freedom"
         return [
-            ("statistic", f"{number(self.statistic)} ({self.method})"),
+            ("statistic", f"{self.statistic:.4g} ({self.method})"),
             ("p-value", f"{self.pvalue:.4g}, by {source}"),
-            ("rows", ", ".join(number(n) for n in self.n)),
+            ("rows", "; ".join(f"{round(n):,}" for n in self.n)),
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -29,7 +29,15 @@ from discreet.plans.planner import Planner, Rehearsal, Rehearsing
 from discreet.publish.export import RESULTS_FORMAT, all_rows, export, read_facts
 from discreet.publish.files import bundled_plan, check_not_rolled_back, write_anchor, write_whole
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.report import ReportedRelease, as_markdown, as_page, methods_markdown, methods_page, report_facts
+from discreet.publish.report import (
+    ReportedRelease,
+    as_markdown,
+    as_page,
+    methods_markdown,
+    methods_page,
+    report_facts,
+    worded,
+)
 from discreet.questions.profile.released_first import check_approvable, released_first
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, expected
@@ -53,8 +61,8 @@ class RunProgress:
 
 _LEGEND = """\
 error 95 %: in 95 of 100 releases the noise changes the result by at most this,
-for data as described; at worst: for any data, where that is more.
-effect: the smallest difference a test at the 5 % level detects with 80 %
+for data as described. worst case: for any data, where that is more.
+detectable: the smallest difference a test at the 5 % level detects with 80 %
 power. Comparisons, tests and regressions include sampling error; other
 releases count noise only. No data was read."""
 
@@ -154,13 +162,16 @@ class JobPlan(Tidy):
         return found
 
     def __str__(self) -> str:
-        texts = [("release", "mechanism", "of"), *((name, one.mechanism, one.read) for name, one in self.releases)]
-        numbers = [("error 95 %", "at worst", "effect"), *(_errors(one) for _, one in self.releases)]
-        widths = _widths(texts, 80 - len(f"{'':>10} {'':>8} {'':>7}   "))
-        lines = [self.title, ""]
-        for words, (error, worst, effect) in zip(texts, numbers, strict=True):
-            name, mechanism, read = (_cut(text, width) for text, width in zip(words, widths, strict=True))
-            lines.append(f"{name} {mechanism} {error:>10} {worst:>8} {read} {effect:>7}")
+        texts = [("release", "applies to"), *((name, planned.read) for name, planned in self.releases)]
+        first, second = _widths(texts, 80 - 2 - 3 * 12)
+        heads: tuple[str, ...] = ("error 95 %", "worst case", "detectable")
+        shown = [(_columns(texts[0], first, second), heads)]
+        for name, planned in self.releases:
+            errors = _errors(planned.error_95, planned.worst_error, planned.smallest_effect)
+            shown.append((_columns((name, planned.read), first, second), errors))
+            for part, error, effect in planned.parts:
+                shown.append((_cut(f"  {part}", first + 2 + second), _errors(error, None, effect)))
+        lines = [self.title, "", *("  ".join([said, *(f"{one:>10}" for one in errors)]) for said, errors in shown), ""]
         lines += [line for note, names in self._notes().items() for line in wrap(f"{', '.join(names)}: {note}", 80)]
         lines += ["", *(line for said in self.transforms for line in wrap(said, 80))] if self.transforms else []
         lines += self._rehearsed()
@@ -173,7 +184,7 @@ class JobPlan(Tidy):
 
 def _expected(planned: Plan) -> str:
     error = "" if planned.error_95 is None else f": {planned.read} within {planned.error_95:.4g}"
-    return f"{planned.statistic} by {planned.mechanism}{error}"
+    return f"{planned.statistic.replace('_', ' ')} by {planned.mechanism.replace('_', ' ')}{error}"
 
 
 @dataclass(frozen=True)
@@ -263,9 +274,14 @@ class JobResult(Tidy):
         }
 
 
-def _errors(planned: Plan) -> tuple[str, ...]:
-    """Expected error, that at worst and the smallest effect, as a table shows them."""
-    found = (planned.error_95, planned.worst_error, planned.smallest_effect)
+def _told(planned: Plan, words: Mapping[str, str]) -> Plan:
+    """A plan with the columns called as readers are told."""
+    parts = tuple((worded(name, words), error, effect) for name, error, effect in planned.parts)
+    return replace(planned, read=worded(planned.read, words), parts=parts)
+
+
+def _errors(*found: float | None) -> tuple[str, ...]:
+    """Expected error, that of the worst case and the smallest effect, as a table shows them."""
     return tuple("–" if number is None else expected(number) for number in found)
 
 
@@ -275,6 +291,10 @@ def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
     while sum(widths) > room:
         widths[widths.index(max(widths))] -= 1
     return widths
+
+
+def _columns(texts: Sequence[str], *widths: int) -> str:
+    return "  ".join(_cut(text, width) for text, width in zip(texts, widths, strict=True))
 
 
 def _cut(text: str, width: int) -> str:
@@ -582,7 +602,7 @@ class Job:
             planned = []
             for question in self.file.questions:
                 try:
-                    planned.append((question.name, planner(question.question)))
+                    planned.append((question.name, _told(planner(question.question), self.file.variables)))
                 except errors.DiscreetError as failure:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
@@ -735,7 +755,8 @@ class Job:
         self, ledger: Ledger, made: _Made, run: int, progress: Callable[[RunProgress], None] | None
     ) -> tuple[list[tuple[PlannedQuestion, Any]], int]:
         options = self.file.open_options()
-        session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
+        words = self.file.variables
+        session = Session(options.pop("source"), self.file.schema, ledger=ledger, words=words, **options)
         self._check_columns(session, [one for one in self.file.questions if not made.answered(one, run)])
         answers, drawn = [], 0
         for done, question in enumerate(self.file.questions, start=1):

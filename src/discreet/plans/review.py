@@ -24,7 +24,7 @@ from discreet.plans.job import Job, JobPlan
 from discreet.plans.plan_file import PlanFile, differences
 from discreet.publish.pages import review_markdown, review_page
 from discreet.publish.report import meaning_of
-from discreet.results.display import Facts, Result, printable
+from discreet.results.display import Facts, Result, expected, printable
 from discreet.results.ledger import Ledger
 from discreet.results.wording import attacker_words, checklist
 
@@ -200,7 +200,7 @@ def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
     rows = []
     for question, (_, one) in zip(file.questions, planned.releases, strict=True):
         error = one.rows()[0]["error_95"]
-        exact = "depends on the data" if error is None else f"{one.read} ± {error:.3g} (95 %)"
+        exact = "depends on the data" if error is None else f"{one.read} ± {expected(error)} (95 %)"
         exact += f", for {one.scenario}" if one.scenario else ""
         rows.append(
             {

@@ -659,15 +659,15 @@ def _named(reading: dict[str, Any], variables: Mapping[str, str]) -> dict[str, A
     if not variables:
         return reading
     labels = {
-        variables.get(name, name): _worded(label, variables) if name in _OF_COLUMNS else label
+        variables.get(name, name): worded(label, variables) if name in _OF_COLUMNS else label
         for name, label in reading["labels"].items()
     }
     of_a_column = any(reading["labels"].get(name) == reading["label"] for name in _OF_COLUMNS)
-    label = _worded(reading["label"], variables) if of_a_column else reading["label"]
+    label = worded(reading["label"], variables) if of_a_column else reading["label"]
     return {**reading, "labels": labels, "label": label}
 
 
-def _worded(text: str, variables: Mapping[str, str]) -> str:
+def worded(text: str, variables: Mapping[str, str]) -> str:
     """Text about columns, such as ``sex[m]`` or ``area × sex``, with the words for them."""
     known = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
     return re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda one: variables[one[0]], text) if known else text
@@ -675,7 +675,7 @@ def _worded(text: str, variables: Mapping[str, str]) -> str:
 
 def _verdict(test: Mapping[str, Any] | None, variables: Mapping[str, str]) -> Mapping[str, Any] | None:
     said = test and test.get("said")
-    return {**test, "said": [_worded(one, variables) for one in said]} if test and said else test
+    return {**test, "said": [worded(one, variables) for one in said]} if test and said else test
 
 
 def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str, Any]:

@@ -27,9 +27,10 @@ from discreet.mechanisms.bounded.covariance import BoundedCovariance
 from discreet.mechanisms.bounded.gaussian import BoundedGaussian
 from discreet.mechanisms.bounded.laplace import BoundaryInflatedLaplace, BoundedLaplace
 from discreet.questions.question import Forecast, Measurement, bounds_of_columns, fractions, whole_bounds
-from discreet.results.answer import entry_facts, pair_labels, pair_name
+from discreet.results.answer import pair_labels, pair_name
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 
 Method: TypeAlias = "inference.DoubleSanitization"
@@ -739,8 +740,8 @@ class PublicSizeRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show; a standard deviation before the variance that was protected."""
-        first = [(self._of.title, number(self.standard_deviation))] if self._of.rooted else []
-        return [*first, *super().facts()]
+        asked, *others = super().facts()
+        return [(self._of.title, number(self.standard_deviation)) if self._of.rooted else asked, *others]
 
     def known_population_interval(self) -> Interval | None:
         """The 95 % interval for the population, or None where there is none.
@@ -830,8 +831,8 @@ class MatrixRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show: the entries, the number of rows, the protection."""
-        rows = ("rows", number(round(self.count)))
-        return [*entry_facts(self.readings()), rows, *self.protection_facts()]
+        told = told_numbers(one.to_dict() for one in self.readings(self.words.get("columns", ())))
+        return [*told, ("rows", f"{round(self.count):,}"), *self.protection_facts()]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The released coordinates under the names of their columns."""

@@ -35,6 +35,7 @@ from discreet.questions.question import DEFAULT_ROWS, Forecast, MeasuredQuestion
 from discreet.results.answer import Readable
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading, Row
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 from discreet.results.wording import pvalue_equation, reading_line
 
@@ -353,8 +354,7 @@ class DesignRelease(Release):
         """The facts to show: the estimate, its intervals and error, and what the weights are like."""
         trimmed = self.trimmed
         return [
-            (self._of.of, number(self.estimate)),
-            *self.interval_facts(),
+            *told_numbers([self.readings()[0].to_dict()]),
             ("standard error", f"{number(self.standard_error)}, sampling and noise"),
             ("coefficient of variation", f"{100 * self.coefficient_of_variation:.1f} %"),
             ("respondents", number(max(round(self.respondents), 0))),

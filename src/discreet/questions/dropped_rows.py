@@ -29,9 +29,10 @@ from discreet.questions.question import (
     column_names,
     fractions,
 )
-from discreet.results.display import Facts, Interval, number
+from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
+from discreet.results.wording import reading_line
 
 _MOST_COUNTED = 1000
 """Rows of one unit that are counted by default at most."""
@@ -200,7 +201,7 @@ class DroppedRowsRelease(Release):
         shown = [
             (
                 f"{reading.measure.removeprefix('number of ')}{', ' if reading.label else ''}{reading.label}",
-                f"{number(reading.estimate)} ({number(reading.noise.low)} to {number(reading.noise.high)}, 95 %)",
+                reading_line(reading.to_dict()),
             )
             for reading in self.readings()
             if reading.noise is not None

@@ -17,8 +17,8 @@ from discreet.core.numbers import decimal
 from discreet.core.schema import Bounds
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
+from discreet.results.printed import MOST_SHOWN, told_numbers
 from discreet.results.release import Release, Statistic, statistic_from_dict
-from discreet.results.wording import BOTH_INTERVALS, reading_line
 
 # ---- Table axes: the public categories, or the public bins, along which rows are counted.
 
@@ -216,7 +216,6 @@ def public_bins(name: str, bounds: Bounds, given: int | Sequence[float]) -> Bins
 
 
 R = TypeVar("R", bound=Release, covariant=True)
-_SHOWN = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,6 +305,8 @@ class GroupedRelease(Release, Generic[R]):
         kind = self.grouping.of.release_type() or Release
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields |= {"value": float(values[0]) if values.size == 1 else values, "statistic": self.grouping.of}
+        if self.titled is not None:
+            fields["titled"] = (*self.titled[:2], _joined(self.labels()[place], ""))
         if (shared := self.grouping.of.shared(self.value)) is not None:
             fields["public"] = {**self.public, **shared}
         return cast(R, kind(**fields))
@@ -360,35 +361,28 @@ class GroupedRelease(Release, Generic[R]):
 
     def facts(self) -> Facts:
         """The facts to show: one line per number, for up to 40 groups."""
-        lines: list[tuple[str, str]] = []
-        for label in self.labels()[:_SHOWN]:
-            found = self[label].readings()
-            for one in found:
-                name = _joined(label, one.label)
-                lines.append(
-                    (name if one.measure == found[0].measure else f"{name}, {one.measure}", reading_line(one.to_dict()))
-                )
-        hidden = len(self.labels()) - _SHOWN
-        more = [("…", f"{hidden} more groups")] if hidden > 0 else []
-        return [*lines, *more, ("intervals", BOTH_INTERVALS), *self.protection_facts()]
+        hidden = len(self.labels()) - MOST_SHOWN
+        told = told_numbers((one.to_dict() for one in self.readings(most=MOST_SHOWN)), hidden=max(hidden, 0))
+        return [*told, *self.protection_facts()]
 
     def heading(self) -> str:
-        return f"Release of {self.grouping.of.title} by {', '.join(self.grouping.by)}"
+        title = self.grouping.of.title
+        return str(self.words.get("heading", f"{title[:1].upper()}{title[1:]} by {', '.join(self.grouping.by)}"))
 
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """The readings of each group, under its labels."""
+    def readings(self, columns: Sequence[str] = (), *, most: int | None = None) -> list[Reading]:
+        """The readings of each group, under its labels; of at most so many groups."""
         return [
             replace(
                 part,
                 label=_joined(label, part.label),
                 labels={**dict(zip(self.grouping.by, cell, strict=True)), **part.labels},
             )
-            for cell, label, found in zip(self.grouping.labels(), self.labels(), self._read(), strict=True)
+            for cell, label, found in zip(self.grouping.labels(), self.labels(), self._read(most), strict=False)
             for part in found
         ]
 
-    def _read(self) -> list[list[Reading]]:
-        parts = [part for _, part in self.items()]
+    def _read(self, most: int | None) -> list[list[Reading]]:
+        parts = [self._part(place) for place in range(len(self.labels()))[:most]]
         if self.sampled != 1.0:  # intervals then count the choice of rows, group by group
             return [part.readings() for part in parts]
         return type(parts[0]).readings_together(parts)

@@ -20,6 +20,7 @@ from discreet.questions.moments import (
     least_noise,
 )
 from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
+from discreet.results.display import expected
 
 
 @dataclass(frozen=True)
@@ -150,4 +151,4 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         if self.variance is not None or not self._spread(self.schema.bounds(self.column)):
             return ()
         alone = self.changed(variance=False).measurement.error()
-        return (f"variance=False leaves out the variance: error {alone:.3g}, and a wider population_interval()",)
+        return (f"variance=False leaves out the variance: error {expected(alone)}, and a wider population_interval()",)

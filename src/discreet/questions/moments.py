@@ -41,11 +41,13 @@ from discreet.questions.question import (
     bounds_of_columns,
     fractions,
 )
-from discreet.results.answer import entry_facts, pair_labels, pair_name
-from discreet.results.display import Facts, Interval, number
+from discreet.results.answer import name_of, pair_labels, pair_name
+from discreet.results.display import Facts, Interval, expected, number
 from discreet.results.frames import Reading
 from discreet.results.plan import groups_of, sampling_error
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
+from discreet.results.wording import reading_line
 
 # ---- Part weights: what parts are multiplied by before Gaussian noise is added, so that inner ones have less of it
 #
@@ -551,13 +553,13 @@ class MomentsRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show: what was asked for, its intervals, the other moments, and the number of rows."""
-        spread = self._of.degrees[0] > 1 and self.measure != "standard deviation"
+        asked, *others = (one.to_dict() for one in self.readings())
+        mean = Reading("", self.mean, self._mean_noise_interval(), measure="mean").to_dict()
         return [
-            (self.measure, number(self.estimate)),
-            *self.interval_facts(),
-            *([("standard deviation", number(self.standard_deviation))] if spread else []),
-            *([("mean", number(self.mean))] if self._spread else []),
-            (self.rows_name, number(round(self.count))),
+            *told_numbers([asked]),
+            *((one["measure"], reading_line(one)) for one in others),
+            *([("mean", reading_line(mean))] if self._spread else []),
+            (self.rows_name, f"{round(self.count):,}"),
             *self.protection_facts(),
         ]
 
@@ -728,10 +730,12 @@ def marginal_totals(released: Release, *columns: int, sampled: bool = True) -> d
 
 def covariance_facts(released: Any) -> Facts:
     """The facts to show of means and covariances."""
+    columns = released.words.get("columns", ())
+    named = (f"{name_of(columns, place)} {number(mean)}" for place, mean in enumerate(released.means))
     return [
-        ("means", number(released.means)),
-        *entry_facts(released.readings()),
-        ("rows", number(round(released.count))),
+        ("means", ", ".join(named)),
+        *told_numbers(one.to_dict() for one in released.readings(columns)),
+        ("rows", f"{round(released.count):,}"),
         *released.protection_facts(),
     ]
 
@@ -913,5 +917,5 @@ def all_rows_notes(question: Any, found: Measurement) -> tuple[str, ...]:
         return ()
     return (
         f"all_rows=True counts all rows of a {unit.name}, at the same noise. With twice as many rows as the limit "
-        f"each, the standard error is {noise:.3g} instead of {both:.3g}",
+        f"each, the standard error is {expected(noise)} instead of {expected(both)}",
     )

@@ -46,9 +46,9 @@ from discreet.questions.question import (
     column_names,
     fractions,
 )
-from discreet.results.answer import entry_facts
-from discreet.results.display import Facts, Interval, number
+from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release
 
 
@@ -201,8 +201,8 @@ class ProportionVectorRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show: the shares, the number of rows, the protection."""
-        rows = ("rows", number(self._of().require_n(None)))
-        return [*entry_facts(self.readings()), rows, *self.protection_facts()]
+        told = told_numbers(one.to_dict() for one in self.readings())
+        return [*told, ("rows", f"{self._of().require_n(None):,}"), *self.protection_facts()]
 
     def population_interval(self, level: float = 0.95, *, category: Any = None) -> Interval:
         """Interval for the population's share of a category, or of each: binomial sampling and the noise together."""

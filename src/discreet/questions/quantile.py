@@ -39,8 +39,9 @@ from discreet.questions.question import (
     Measurement,
     column_names,
 )
-from discreet.results.display import Facts, Interval, number
+from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 
 # ---- Sampled shares: how far the shares of a random sample are from those of the population it is from
@@ -449,18 +450,9 @@ class QuantileRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show of a release."""
-        shown = []
-        for one in self.readings():
-            known = one.noise or one.population
-            reach = "" if known is None else f" ({number(known.low)} to {number(known.high)})"
-            shown.append((f"{one.label} quantile", f"{number(one.estimate)}{reach}"))
-        of = "the population" if self._quantiles.rows_at_least is not None else "the noise"
-        level = self._quantiles.interval
-        return [
-            *shown,
-            *([] if level is None else [("intervals", f"{100 * level:g} %, for {of}")]),
-            *self.protection_facts(),
-        ]
+        told = [one.to_dict() for one in self.readings()]
+        name = f"{told[0]['label']} quantile" if len(told) == 1 else "quantile"
+        return [*told_numbers(one | {"measure": name} for one in told), *self.protection_facts()]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Each quantile, with the interval that was published with it."""
@@ -568,7 +560,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             contribution=self.contribution,
             public={},
             from_histograms=value,
-            read="ranks" if statistic.interval is None else "ranks to the interval's end",
+            read="ranks" if statistic.interval is None else "ranks to interval's end",
             forecast=lambda: Forecast(
                 error=partial(typical_ranks, mechanism, statistic.shares, rows),
                 bound=mechanism.rank_error if isinstance(mechanism, QuantileChoice) else None,

@@ -367,6 +367,20 @@ class Question(ABC, Generic[A]):
         """Columns of the source that the question reads as they are, whether anything is declared of them or not."""
         return ()
 
+    def titled(self, answer: Any, words: Mapping[str, str]) -> Any:
+        """An answer that knows its question; ``words`` rename columns."""
+        if isinstance(answer, Release):
+            return replace(answer, titled=(self, words, ""))
+        if isinstance(getattr(answer, "release", None), Release):
+            return replace(answer, release=self.titled(answer.release, words))
+        return replace(answer, asked=self.heading_words(words)) if hasattr(answer, "asked") else answer
+
+    def told_words(self, words: Mapping[str, str], group: str) -> dict[str, Any]:
+        """What an answer is printed with: its heading, the noun of the unit, the names of the columns."""
+        unit, columns = self.schema.unit.name, getattr(self, "columns", ())
+        heading = self.heading_words(words) + (f": {group}" if group else "")
+        return {"heading": heading, "noun": words.get(unit, unit), "columns": [words.get(one, one) for one in columns]}
+
     def heading_words(self, words: Mapping[str, str]) -> str:
         """The heading of the answer: mean income by education; ``words`` rename columns."""
         inside = {name: within(label) for name, label in words.items()}
@@ -619,6 +633,7 @@ class MeasuredQuestion(Question[A]):
             smallest_effect=None if standard is None else DETECTED * standard,
             remaining=remaining,
             remaining_after=after,
+            parts=self._plan_parts(found),
             notes=self._notes(found),
             others=self.alternatives,
             details={
@@ -647,6 +662,10 @@ class MeasuredQuestion(Question[A]):
                     rows.append(_alternative(usual.changed(**{name: value}).measurement, f"{name} = {value!r}"))
         table = tuple(sorted(rows, key=lambda row: row["rmse"]))
         return Alternatives(read=found.read, guarantee=self.guarantee, table=table)
+
+    def _plan_parts(self, found: Measurement) -> tuple[tuple[str, float, float | None], ...]:
+        """Tables or coefficients that the answer is made of, with the error and the smallest effect of each."""
+        return ()
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         """The notes that a reader of the plan needs to read its error."""

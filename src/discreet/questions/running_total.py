@@ -30,10 +30,11 @@ from discreet.inference.noise import combined_error, even_split, running_sums, w
 from discreet.mechanisms.gaussian import Gaussian, gaussian_scale
 from discreet.questions import form
 from discreet.questions.question import DeclaredColumns, Question, first_of
-from discreet.results.display import Facts, Interval, number
+from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger, Spend, accounting_of
 from discreet.results.plan import DETECTED, Plan, affordable
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 
 
@@ -188,10 +189,8 @@ class RunningTotalRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show: the running totals, and how they are protected."""
-        told = []
-        for period, value in self.totals.items():
-            interval = self.total_interval(period)
-            told.append((f"up to {period}", f"{number(value)} ({number(interval.low)} to {number(interval.high)})"))
+        sums = (one for one in self.readings() if one.measure.endswith("so far"))
+        told = told_numbers(one.to_dict() | {"label": f"up to {one.label}"} for one in sums)
         words = f"{self.guarantee}: of all {len(self._of.periods)} periods together"
         return [*told, ("guarantee", words), *(one for one in self.protection_facts() if one[0] != "guarantee")]
 

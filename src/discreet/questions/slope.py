@@ -39,8 +39,9 @@ from discreet.questions.question import (
     Measurement,
     first_of,
 )
-from discreet.results.display import Facts, Interval, number
+from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 
 Array = NDArray[np.float64]
@@ -275,10 +276,7 @@ class SlopeRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show of a slope."""
-        low, high = self.noise_interval()
-        of = "noise" if self._of.rows_at_least is None else "population"
-        shown = (f"{of} interval, {100 * self._of.interval:g} %", f"{number(low)} to {number(high)}")
-        return [("slope", number(self.estimate)), shown, *self.protection_facts()]
+        return [*told_numbers([self.readings()[0].to_dict()]), *self.protection_facts()]
 
 
 @lru_cache(maxsize=64)

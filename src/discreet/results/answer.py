@@ -10,13 +10,10 @@ from discreet.core.errors import NoPopulationInterval
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
 from discreet.results.charts import plot_readings
-from discreet.results.display import Facts, Interval
+from discreet.results.display import Interval
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
 from discreet.results.printed import ReadingFacts, latex_table, listed, markdown_table
-from discreet.results.wording import BOTH_INTERVALS, guarantee_words, reading_line
-
-_ENTRIES = 15
-"""Entries of a matrix that are printed."""
+from discreet.results.wording import guarantee_words
 
 
 class Readable(Tidy):
@@ -107,14 +104,6 @@ def protection_published(answer: Protected, mechanism: Mapping[str, Any], sensit
         "release_id": answer.release_id,
         "created": answer.created,
     }
-
-
-def entry_facts(readings: Sequence[Reading]) -> Facts:
-    """A line for each entry of a matrix, with its intervals; the first few of many."""
-    lines = [(one.label if one.measure in one.label else f"{one.label}, {one.measure}", one) for one in readings]
-    more = [("…", f"{len(lines) - _ENTRIES} more entries")] if len(lines) > _ENTRIES else []
-    shown = [(name, reading_line(one.to_dict())) for name, one in lines[:_ENTRIES]]
-    return [*shown, *more, ("intervals", BOTH_INTERVALS)]
 
 
 def name_of(columns: Sequence[str], position: int) -> str:

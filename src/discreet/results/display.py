@@ -20,6 +20,7 @@ from discreet.core.noise.sampler import Floats
 from discreet.core.notebook import facts_html
 
 Facts = Sequence[tuple[str, str]]
+"""Pairs of a name and a text; tabs divide the text of a line of a table into cells."""
 
 _SHOWN_ELEMENTS = 6
 _COLUMNS = 80
@@ -99,19 +100,27 @@ def expected(value: float) -> str:
     >>> expected(0.00845064), expected(1234567.8)
     ('0.008451', '1,234,568')
     """
-    return f"{value:.4g}" if abs(value) < _WHOLE else f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < _WHOLE else f"{value:,.0f}"
 
 
 def as_text(title: str, facts: Facts) -> str:
-    """Title and aligned facts, wrapped at 80 columns between words."""
-    facts = [(printable(name), printable(value)) for name, value in facts]
-    width = max(len(name) for name, _ in facts)
+    """Title and aligned facts, wrapped at 80 columns between words; tabs divide a fact into cells, set flush right."""
+    told = [(printable(name), printable(value).split("\t")) for name, value in facts]
+    rows = [(name, cells) for name, cells in told if len(cells) > 1]
+    wide = [max(map(len, column)) for column in zip_longest(*(cells for _, cells in rows), fillvalue="")]
+    names = max((len(name) for name, _ in rows), default=0)
+    fits = 2 + names + sum(2 + one for one in wide) <= _COLUMNS
+    width = max(len(name) for name, cells in told if len(cells) == 1 or not fits)
     lines = [printable(title)]
-    for name, value in facts:
-        whole = value.replace(" %", "\0%")  # a number stays on the line of its sign
+    for name, cells in told:
+        if len(cells) > 1 and fits:
+            lines.append("  ".join([f"  {name:<{names}}", *map(str.rjust, cells, wide)]).rstrip())
+            continue
+        whole = "; ".join(cells).replace(" %", "\0%")  # a number stays on the line of its sign
+        whole = re.sub("p ([=<]) ", "p\0\\1\0", whole)
         pieces = wrap(whole, max(_COLUMNS - width - 4, 20), break_long_words=False, break_on_hyphens=False) or [""]
-        lines += [f"  {label:<{width}}  {piece}" for label, piece in zip_longest([name], pieces, fillvalue="")]
-    return "\n".join(lines).replace("\0%", " %")
+        lines += [f"  {label:<{width}}  {piece}".rstrip() for label, piece in zip_longest([name], pieces, fillvalue="")]
+    return "\n".join(lines).replace("\0", " ")
 
 
 def as_html(title: str, facts: Facts) -> str:

@@ -54,6 +54,8 @@ class Plan(Tidy):
         Cohen's w and for comparisons the difference of means, with sampling.
     remaining, remaining_after
         The ledger's budget before and after; None without a ledger.
+    parts
+        Tables or coefficients that the answer is made of: the name of each, its error and its smallest effect.
     notes
         What the reader must know besides.
     details
@@ -75,6 +77,7 @@ class Plan(Tidy):
     smallest_effect: float | None = None
     remaining: Guarantee | None = None
     remaining_after: Guarantee | None = None
+    parts: tuple[tuple[str, float, float | None], ...] = ()
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     others: Callable[[], Alternatives] | None = field(default=None, repr=False, compare=False)
@@ -98,7 +101,12 @@ class Plan(Tidy):
             facts.append(("error at worst", f"{expected(self.worst_error)}, for any data"))
         if effect is not None:
             facts.append(("smallest effect", f"{expected(effect)} (5 % test, 80 % power)"))
-        facts.append(("mechanism", self.mechanism))
+        if self.parts:
+            facts.append(("", "error\tsmallest effect"))
+        facts += [
+            (one, f"{expected(off)}\t{'–' if least is None else expected(least)}") for one, off, least in self.parts
+        ]
+        facts.append(("mechanism", self.mechanism.replace("_", " ")))
         if self.scale is not None:
             facts.append(("scale", number(self.scale)))
         facts.append(("guarantee", "none" if self.guarantee is None else str(self.guarantee)))

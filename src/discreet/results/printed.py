@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from discreet.results.display import printable
 from discreet.results.frames import reliability
-from discreet.results.wording import pvalue_words, reading_words
+from discreet.results.wording import common_decimals, pvalue_words, reading_words
 
 ReadingFacts = Mapping[str, Any]
 Lines = Iterable[Sequence[str]]
@@ -45,8 +45,56 @@ def listed(readings: Sequence[ReadingFacts]) -> Lines:
     for reading, flag in zip(readings, flags, strict=True):
         place = place_of(reading)
         labels = [label_words(place.get(name), name) for name in names]
-        pvalue = [] if not tested else ["–" if reading["pvalue"] is None else pvalue_words(reading["pvalue"])]
+        pvalue = [_pvalue(reading)] if tested else []
         yield [*labels, *reading_words(reading), *pvalue, *([flag] if any(flags) else [])]
+
+
+MOST_SHOWN = 40
+"""Numbers that are printed of an answer; frames and files have all."""
+
+
+def told_numbers(readings: Iterable[ReadingFacts], under: str = "", hidden: int = 0) -> list[tuple[str, str]]:
+    """Numbers as facts: a line for each part of a single one, else one line per number.
+
+    Lines stand under what they measure, or under their label of the column ``under``; ``hidden`` counts numbers that
+    are left out.
+
+    Examples
+    --------
+    >>> told = {"label": "f", "measure": "count", "noise": {"low": 39.2, "high": 45.1, "level": 0.95}, "pvalue": None}
+    >>> told_numbers([told | {"estimate": 42.0, "population": None}])
+    [('count', '42'), ('noise interval, 95 %', '39 to 46')]
+    """
+    every = list(readings)
+    kinds = [kind for kind in ("noise", "population") if any(one[kind] for one in every)]
+    levels = ", ".join({f"{100 * one[kind]['level']:g} %": None for one in every for kind in kinds if one[kind]})
+    heads = [f"{kind} interval" for kind in kinds]
+    tested = ["p-value"] if any(one["pvalue"] is not None for one in every) else []
+
+    def cells(one: ReadingFacts, decimals: int | None = None) -> list[str]:
+        estimate, noise, population = reading_words(one, decimals)
+        ends = {"noise": noise, "population": population}
+        return [estimate, *(ends[kind] for kind in kinds), *(_pvalue(one) for _ in tested)]
+
+    if len(every) == 1:
+        names = [every[0]["measure"], *(f"{head}, {levels}" for head in heads), *tested]
+        return list(zip(names, cells(every[0]), strict=True))
+    parts: dict[str, list[ReadingFacts]] = {}
+    for one in every:
+        parts.setdefault(one["labels"][under] if under else one["measure"], []).append(one)
+    lines = [("", "\t".join(["estimate", *heads, *tested]))]
+    for part, found in parts.items():
+        lines += [] if part == every[0]["measure"] else [(part, "")]
+        decimals = common_decimals(found[:MOST_SHOWN])
+        for one in found[:MOST_SHOWN]:
+            label = one["label"].removesuffix(f", {one['measure']}") or one["measure"]
+            lines.append((label, "\t".join(cells(one, decimals))))
+        hidden += len(found[MOST_SHOWN:])
+    return [*lines, *([("…", f"{hidden} more")] if hidden else []), *([("intervals", levels)] if kinds else [])]
+
+
+def _pvalue(reading: ReadingFacts) -> str:
+    return "–" if reading["pvalue"] is None else pvalue_words(reading["pvalue"])
 
 
 _MARKS = str.maketrans(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -23,6 +23,8 @@ from discreet.results.answer import Readable, protection_published
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
+from discreet.results.printed import Printed, told_numbers
+from discreet.results.wording import moment, promise_words
 
 # ---- Statistic: what is measured. A public description that holds no data.
 
@@ -116,6 +118,8 @@ class Release(Readable):
     measurement
         The noisy measurement, where it was post-processed (shrunk, clipped, rounded) into the value;
         conclusions are drawn from it. None where the value is the measurement.
+    titled
+        The question that a session asked, the names that readers are told, and the group; no part of what is kept.
     """
 
     value: Floats
@@ -129,6 +133,16 @@ class Release(Readable):
     created: str
     simulated: bool
     measurement: Floats | None = None
+    titled: tuple[Any, Mapping[str, str], str] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def words(self) -> Mapping[str, Any]:
+        """The heading of the question, the noun of the unit and the names of the columns, where a session asked."""
+        if self.titled is None:
+            return {}
+        question, words, group = self.titled
+        told: Mapping[str, Any] = question.told_words(words, group)
+        return told
 
     @property
     def neighbours(self) -> Neighbours:
@@ -284,26 +298,17 @@ class Release(Readable):
 
     def facts(self) -> Facts:
         """The facts to show of a release."""
-        return [("value", number(self.value)), *self.interval_facts(), *self.protection_facts()]
-
-    def interval_facts(self) -> Facts:
-        """The interval for the value in the data, and that for the population where there is one."""
-        known = (("noise", self.noise_interval()), ("population", self.known_population_interval()))
-        return [
-            (f"{of} interval, 95 %", f"{number(one.low)} to {number(one.high)}") for of, one in known if one is not None
-        ]
+        return [*told_numbers(one.to_dict() for one in self.readings()), *self.protection_facts()]
 
     def protection_facts(self) -> Facts:
         """The protection of the release and its place in the ledger."""
-        promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
         counted = self.public.get("counted")  # what of each unit the value is about
         facts = [
             *([] if counted is None else [("counted", counted)]),
             *((name, self.public[name]) for name in ("bounds", "limit") if name in self.public),  # released first
-            ("guarantee", promise),
+            ("guarantee", promise_words(self.guarantee, self.words.get("noun", str(self.unit)))),
             ("protects against", str(self.protection)),
-            ("mechanism", f"{self.mechanism.name}, {_parameters(self.mechanism)}"),
-            ("release", f"{self.release_id[:8]}, {self.created}"),
+            ("release", f"{self.release_id[:8]}, {moment(self.created)}"),
         ]
         step = self.public.get("omission")
         if step is not None:
@@ -312,11 +317,21 @@ class Release(Readable):
             )
         return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
 
+    def details(self) -> Printed:
+        """How the noise was made: the mechanism with its numbers, and how far one unit moves what was measured."""
+        told = [
+            ("measured", self.statistic.title if self.statistic else "a value"),
+            ("mechanism", self.mechanism.name.replace("_", " ")), *_parameters(self.mechanism),
+            ("sensitivity", str(self.sensitivity)), ("release", self.release_id), ("created", self.created),
+        ]  # fmt: skip
+        return Printed.of(f"{self.heading()}: how it was made", [("", ""), *told], note="All of it: to_dict().")
+
     def heading(self) -> str:
-        return f"Release of {self.statistic.title if self.statistic else 'a value'}"
+        title = self.statistic.title if self.statistic else "a value"
+        return str(self.words.get("heading", title[:1].upper() + title[1:]))
 
 
-def _parameters(mechanism: Mechanism) -> str:
+def _parameters(mechanism: Mechanism) -> list[tuple[str, str]]:
     """The numbers of a mechanism; lists and settings that are off are left to `to_dict`."""
     told = mechanism.parameters()
     if {"lowest", "highest", "grid"} <= told.keys():  # bounds in steps of the grid: people know them in their own unit
@@ -325,7 +340,7 @@ def _parameters(mechanism: Mechanism) -> str:
     shown = {
         name: value for name, value in told.items() if value is not None and value is not False and np.ndim(value) == 0
     }
-    return ", ".join(f"{name} {number(v) if isinstance(v, int | float) else v}" for name, v in shown.items())
+    return [(name.replace("_", " "), number(v) if isinstance(v, int | float) else str(v)) for name, v in shown.items()]
 
 
 def _from_dict(data: dict[str, Any]) -> Release:

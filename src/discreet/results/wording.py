@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor, inf, isfinite, log10
 from typing import Any
 
@@ -30,7 +30,9 @@ _OF = {
 """The quantity that a number measures, by the measure of its reading and the column that it is about."""
 SHARES = ("proportion", "share")
 """Measures that are told as percentages."""
-WHOLE = ("count", "rows so far", "rows added")
+_UNLIKE = ("coefficient", "covariance", "centre")
+"""Measures whose numbers have units of their own."""
+WHOLE = ("count", "rows so far", "rows added", "distinct labels", "number of rows left out")
 """Measures that are whole numbers."""
 _FOUND = {
     "homogeneity": "the groups differ",
@@ -57,9 +59,6 @@ _ATTACKS = (
 """The meaning of the power of a test at the 5 % level, up to each power."""
 
 
-BOTH_INTERVALS = "95 %, for the noise; population: for noise and sampling"
-
-
 def reading_line(reading: Mapping[str, Any]) -> str:
     """Estimate and intervals on one line, the interval for the noise first.
 
@@ -75,10 +74,11 @@ def reading_line(reading: Mapping[str, Any]) -> str:
     return f"{estimate} ({'; '.join(known)})" if known else estimate
 
 
-def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
+def reading_words(reading: Mapping[str, Any], decimals: int | None = None) -> tuple[str, str, str]:
     """Estimate and intervals as text, with the digits that the noise leaves; a dash where there is no interval.
 
-    Counts are whole numbers, whatever the noise, and shares are percentages.
+    Counts are whole numbers, whatever the noise, and shares are percentages. Numbers below each other have the same
+    ``decimals``, where they are given.
 
     Examples
     --------
@@ -86,15 +86,8 @@ def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
     >>> reading_words(told)
     ('674', '665 to 683', '–')
     """
-    known = reading["noise"] or reading["population"]
-    reach = 0.0 if known is None else (known["high"] - known["low"]) / 2
     times, mark = (100, "\N{NO-BREAK SPACE}%") if reading["measure"] in SHARES else (1, "")
-    digits, estimate = _digits(times * reach), reading["estimate"]
-    if reading["measure"] in WHOLE and not isinstance(estimate, str) and float(estimate).is_integer():
-        digits = 0
-    numbers = () if known is None or isinstance(estimate, str) else (estimate, known["low"], known["high"])
-    if reading["measure"] == "quantile" and numbers and all(float(one).is_integer() for one in numbers):
-        digits = 0  # values that the column has
+    digits, estimate = decimals_of(reading) if decimals is None else decimals, reading["estimate"]
 
     def shown(one: Mapping[str, Any] | None) -> str:
         if one is None:
@@ -104,6 +97,25 @@ def reading_words(reading: Mapping[str, Any]) -> tuple[str, str, str]:
     if isinstance(estimate, str):
         return estimate, shown(reading["noise"]), shown(reading["population"])
     return f"{_shown(times * estimate, digits, round)}{mark}", shown(reading["noise"]), shown(reading["population"])
+
+
+def decimals_of(reading: Mapping[str, Any]) -> int | None:
+    """The decimals that the noise leaves to a number and its intervals, below 0 for large ones; None where none are."""
+    known, estimate = reading["noise"] or reading["population"], reading["estimate"]
+    if known is None or isinstance(estimate, str):
+        return None
+    ends = (estimate, known["low"], known["high"])
+    if reading["measure"] in WHOLE and float(estimate).is_integer():
+        return 0
+    if "quantile" in reading["measure"] and all(float(one).is_integer() for one in ends):
+        return 0  # values that the column has
+    return _digits((100 if reading["measure"] in SHARES else 1) * (known["high"] - known["low"]) / 2)
+
+
+def common_decimals(readings: Iterable[Mapping[str, Any]]) -> int | None:
+    """The decimals of numbers that stand below each other; None where their units differ."""
+    found = [None if one["measure"] in _UNLIKE else decimals_of(one) for one in readings]
+    return max((one for one in found if one is not None), default=None)
 
 
 def _digits(reach: float) -> int | None:
@@ -144,6 +156,12 @@ def guarantee_words(guarantee: Guarantee | None, unit: str) -> dict[str, Any] | 
         return None
     words = guarantee.sentence().replace("one unit's", f"one {unit}'s")
     return {"symbols": str(guarantee), "words": words, **guarantee.to_dict()}
+
+
+def promise_words(guarantee: Guarantee | None, unit: str) -> str:
+    """A guarantee on one line, about one unit."""
+    words = guarantee_words(guarantee, unit)
+    return "none" if words is None else f"{words['symbols']}: {words['words']}"
 
 
 def attacker_words(guarantee: Guarantee, unit: str, neighbours: Neighbours) -> str:

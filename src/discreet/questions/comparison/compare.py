@@ -40,9 +40,10 @@ from discreet.questions.comparison.methods import (
 from discreet.questions.comparison.paper import paper_method
 from discreet.results.answer import Readable, protection_published
 from discreet.results.charts import plot_readings
-from discreet.results.display import Facts, Interval, number
+from discreet.results.display import Facts, Interval, expected
 from discreet.results.frames import Reading, Row, aligned
-from discreet.results.wording import pvalue_equation, reading_line, reading_words
+from discreet.results.printed import told_numbers
+from discreet.results.wording import moment, promise_words, pvalue_equation, reading_line, reading_words
 
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
@@ -76,6 +77,8 @@ class MeanComparison(Readable):
         The released, noisy statistics and the public settings behind the result.
     notes
         What the reader must know: warnings, and what stands in for what could not be certified.
+    asked
+        The question in words, for a heading.
     """
 
     contrast: Contrast
@@ -90,6 +93,7 @@ class MeanComparison(Readable):
     against: str = "control"
     noisy: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    asked: str = field(default="", compare=False)
     simultaneous: int = 1
 
     @property
@@ -182,7 +186,22 @@ class MeanComparison(Readable):
         return protection_published(self, {"name": self.method}, None)
 
     def verdict(self) -> Mapping[str, Any]:
-        return {"test": "equal means", "pvalue": self.pvalue}
+        return {"test": "equal means", "pvalue": self.pvalue, "said": self.sentences()}
+
+    def sentences(self) -> list[str]:
+        """The answer in words, at the 5 % level."""
+        difference, _, interval = reading_words(self.difference().to_dict())
+        told = f"({interval}; {pvalue_equation(self.pvalue)})"
+        if self.pvalue > 0.05:
+            return [
+                f"No difference between the means of {self.treatment} and {self.against} was found at the 5 % level: "
+                f"it is estimated at {difference} {told}."
+            ]
+        way = "above" if self.estimate >= 0 else "below"
+        return [
+            f"The mean of {self.treatment} is {way} that of {self.against}: the difference is {difference} {told}. "
+            "The difference is significant at the 5 % level."
+        ]
 
     def chart(self) -> Any:
         """Diagnostic plot of private outputs: density of the estimate's error, with and without the privacy noise."""
@@ -254,25 +273,22 @@ class MeanComparison(Readable):
 
     def facts(self) -> Facts:
         """The facts to show."""
-        interval = self.population_interval()
-        promise = "none" if self.guarantee is None else f"{self.guarantee}: {self.guarantee.sentence()}"
         private = f"{100 * self.privacy_share:.0f} %"
         facts = [
-            ("estimate", number(self.estimate)),
-            ("population interval, 95 %", f"{number(interval.low)} to {number(interval.high)}"),
-            ("standard error", f"{number(self.standard_error)}; its square is {private} privacy noise"),
-            ("p-value", number(self.pvalue)),
+            ("answer", " ".join(self.sentences())),
+            *told_numbers([self.difference().to_dict() | {"measure": f"{self.treatment} − {self.against}"}]),
+            ("standard error", f"{expected(self.standard_error)}; its square is {private} privacy noise"),
             *((f"mean of {one.label}", reading_line(one.to_dict())) for one in self.arm_means()),
             ("method", self.method),
-            ("guarantee", promise),
+            ("guarantee", promise_words(self.guarantee, str(self.protection.unit))),
             ("protects against", str(self.protection)),
-            ("release", f"{self.release_id[:8]}, {self.created}"),
+            ("release", f"{self.release_id[:8]}, {moment(self.created)}"),
         ]
         facts += [("note", note) for note in self.notes]
         return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
 
     def heading(self) -> str:
-        return f"Mean of {self.treatment} minus {self.against}"
+        return self.asked or f"Mean of {self.treatment} minus {self.against}"
 
 
 def _ratio(top: ArmScore, bottom: ArmScore, level: float) -> Interval:
@@ -565,10 +581,13 @@ class ArmComparisons(Readable):
         One comparison for every pair.
     arms
         Every arm's own mean.
+    asked
+        The question in words, for a heading.
     """
 
     pairs: tuple[MeanComparison, ...]
     arms: tuple[Contrast, ...]
+    asked: str = field(default="", compare=False)
 
     def __getitem__(self, pair: tuple[str, str]) -> MeanComparison:
         for one in self.pairs:
@@ -604,21 +623,7 @@ class ArmComparisons(Readable):
 
     def sentences(self) -> list[str]:
         """One sentence per pair, one about all arms together, and one that says what was corrected for."""
-        said = []
-        for one in self.pairs:
-            difference, _, interval = reading_words(one.difference().to_dict())
-            told = f"({interval}; {pvalue_equation(one.pvalue)})"
-            if one.pvalue <= 0.05:
-                way = "above" if one.estimate >= 0 else "below"
-                said.append(
-                    f"The mean of {one.treatment} is {way} that of {one.against}: the difference is {difference} "
-                    f"{told}. The difference is significant at the 5 % level."
-                )
-            else:
-                said.append(
-                    f"No difference between the means of {one.treatment} and {one.against} was found at the 5 % level: "
-                    f"it is estimated at {difference} {told}."
-                )
+        said = [sentence for one in self.pairs for sentence in one.sentences()]
         return [*said, self._together(), self.correction()]
 
     def _together(self) -> str:
@@ -646,14 +651,7 @@ class ArmComparisons(Readable):
         return {"test": "equal means of all arms", "pvalue": smallest, "said": self.sentences(), "together": together}
 
     def facts(self) -> list[tuple[str, str]]:
-        found = [
-            (
-                f"{one.treatment} − {one.against}",
-                f"{reading_line(one.difference().to_dict())}, {pvalue_equation(one.pvalue)}",
-            )
-            for one in self.pairs
-        ]
-        found.append(("intervals", "95 %, for the population: noise and sampling together"))
+        found = told_numbers(one.difference().to_dict() for one in self.pairs)
         together = f"{pvalue_equation(self.joint_test.pvalue)}, by Welch's test of all arms"
         return [*found, ("equal means", together), ("note", self.correction())]
 
@@ -667,7 +665,7 @@ class ArmComparisons(Readable):
         return plot_readings(self.heading(), [pair.difference().to_dict() for pair in self.pairs])
 
     def heading(self) -> str:
-        return "Differences of means"
+        return self.asked or "Differences of means"
 
 
 def compare_arms(

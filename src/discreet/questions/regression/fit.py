@@ -21,13 +21,13 @@ from discreet.inference.logistic import LogisticFit
 from discreet.questions import form
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.regression.formula import Parts, RegressionFormula
-from discreet.results.display import Facts, Interval, Result, number
+from discreet.results.display import Facts, Interval, Result, expected, number
 from discreet.results.frames import Reading, interval_frame
 from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, Plan
-from discreet.results.printed import Printed
+from discreet.results.printed import Printed, told_numbers
 from discreet.results.release import Release
-from discreet.results.wording import BOTH_INTERVALS, pvalue_equation, reading_line, reading_words
+from discreet.results.wording import pvalue_equation, reading_line, reading_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,7 +198,7 @@ class LinearEstimate(Result):
             return [("estimate", f"{self.estimate:.3f}"), ("population interval, 95 %", f"{low:.3f} to {high:.3f}")]
         return [
             ("estimate", f"{self.estimate:.4g}"),
-            ("standard error", f"{self.standard_error:.3g}"),
+            ("standard error", expected(self.standard_error)),
             ("population interval, 95 %", f"{low:.4g} to {high:.4g}"),
         ]
 
@@ -396,10 +396,9 @@ class RegressionRelease(Release):
 
     def facts(self) -> Facts:
         """Every coefficient with its intervals, then how it was protected."""
-        lines = [(one.label, _in_words(one)) for one in self.readings()]
-        lines.append(("intervals", BOTH_INTERVALS))
-        fit = [self._fit_fact(), ("rows", number(round(self.nobs)))]
-        return [*lines, *fit, *self.protection_facts()]
+        unsaid = {"estimate": "nothing known", "noise": None}
+        told = told_numbers(one.to_dict() | (unsaid if one.population is None else {}) for one in self.readings())
+        return [*told, self._fit_fact(), ("rows", f"{round(self.nobs):,}"), *self.protection_facts()]
 
     def verdict(self) -> Mapping[str, Any]:
         """The verdict on any relation between columns and outcome, by the joint test of all columns."""
@@ -543,16 +542,6 @@ ExpectedError = tuple[str, float, float]
 """A coefficient and the standard errors that a plan expects of it: from noise, and from sampling."""
 
 
-def _words(expected: ExpectedError) -> str:
-    """For readers of the plan."""
-    name, noise, sampling = expected
-    both = math.hypot(noise, sampling)
-    return (
-        f"{name}: standard error {both:.3g} ({noise:.3g} noise, {sampling:.3g} sampling); "
-        f"a 5 % test detects {DETECTED * both:.3g} with 80 % power"
-    )
-
-
 @dataclass(frozen=True)
 class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     """A question about the relation of an outcome to other columns."""
@@ -630,5 +619,8 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
         _, noise, sampling = next(iter(self._expected_errors(self.measurement)))
         return replace(super().plan(ledger), smallest_effect=DETECTED * math.hypot(noise, sampling))
 
-    def _notes(self, found: Measurement) -> tuple[str, ...]:
-        return (*super()._notes(found), *map(_words, self._expected_errors(found)))
+    def _plan_parts(self, found: Measurement) -> tuple[tuple[str, float, float | None], ...]:
+        """Of every coefficient but the constant: the effect counts noise and sampling."""
+        errors = list(self._expected_errors(found))
+        most = found.error() / errors[0][1]
+        return tuple((name, most * noise, DETECTED * math.hypot(noise, sampling)) for name, noise, sampling in errors)

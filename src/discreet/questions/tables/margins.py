@@ -63,8 +63,9 @@ from discreet.questions.tables.measured import (
     whole_table,
 )
 from discreet.questions.tables.table import CellEstimates, Ends
-from discreet.results.display import DerivedNumber, Facts, Interval, expected, number
+from discreet.results.display import DerivedNumber, Facts, Interval, number
 from discreet.results.frames import Reading
+from discreet.results.printed import MOST_SHOWN, told_numbers
 from discreet.results.release import Release, Statistic
 
 Array = NDArray[np.float64]
@@ -685,16 +686,17 @@ class MarginsRelease(Release):
         )
 
     def heading(self) -> str:
-        return f"Release of {len(self.margins.tables)} tables that add up"
+        return str(self.words.get("heading", f"{len(self.margins.tables)} tables that add up"))
 
     def facts(self) -> Facts:
-        """The facts to show: one line per table, and how it was protected."""
+        """The facts to show: every number of a few, else one line per table; and how it was protected."""
+        if sum(table.estimate.size for table in self.tables()) <= MOST_SHOWN:
+            return [*told_numbers((one.to_dict() for one in self.readings()), "table"), *self.protection_facts()]
         lines = [
             (" × ".join(table) or "total", f"{_cells(self, table)}, standard error {number(self._error(table))}")
             for table in self.margins.tables
         ]
-        common = [fact for fact in self.protection_facts() if fact[0] != "mechanism"]
-        return [*lines, ("mechanism", self.mechanism.name), *common]
+        return [*lines, *self.protection_facts()]
 
     def _error(self, table: Sequence[str]) -> float:
         return self.noise.standard_error(self.margins.axes(table))
@@ -865,23 +867,25 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             from_blocks=lambda found: statistic.stacked_from(
                 {names: (one.counts, one.sums.get((str(mean_of),))) for names, one in found.items()}
             ),
-            read="rows of a cell, worst table",
+            read="rows of a cell",
             forecast=lambda: Forecast(error=lambda level: mechanism.reach(level) * max(errors)),
         )
 
-    def _notes(self, found: Measurement) -> tuple[str, ...]:
+    def _plan_parts(self, found: Measurement) -> tuple[tuple[str, float, float | None], ...]:
         """The error of every table, where there are several."""
         statistic = cast(Margins, found.statistic)
         noise = cast(MarginsNoise, found.mechanism)
         if len(statistic.tables) < 2:
-            return super()._notes(found)
+            return ()
         errors = [noise.reach(0.95) * noise.standard_error(statistic.axes(table)) for table in statistic.tables]
-        each = [
-            f"{' × '.join(table) or 'total'}: {expected(error)}"
-            for table, error in zip(statistic.tables, errors, strict=True)
-        ]
-        more = [] if len(each) <= _SHOWN else [f"{len(each) - _SHOWN} more tables, at most {expected(max(errors))}"]
-        return (*super()._notes(found), *each[:_SHOWN], *more)
+        return tuple(
+            (" × ".join(table) or "total", error, None)
+            for table, error in zip(statistic.tables[:_SHOWN], errors, strict=False)
+        )
+
+    def _notes(self, found: Measurement) -> tuple[str, ...]:
+        more = len(cast(Margins, found.statistic).tables) - _SHOWN
+        return (*super()._notes(found), *([f"{more} more tables, with errors up to that"] if more > 0 else []))
 
     def _columns(self, wanted: list[list[str]]) -> dict[str, tuple[Any, ...]]:
         """Labels of every column that a table names, in the order of the schema."""

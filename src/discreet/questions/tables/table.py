@@ -37,6 +37,7 @@ from discreet.results.charts import plot_readings
 from discreet.results.display import DerivedNumber, Facts, Interval, Result, number
 from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Row, Tidy, tidy_rows
 from discreet.results.plan import Plan, plan
+from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Ends = Callable[[float], tuple[Floats, Floats]]
 """The ends of intervals, by their level."""
-_SHOWN = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,21 +210,11 @@ class CellEstimates(Tidy):
         return plot_readings(self.heading(), [one.to_dict() for one in self.readings()])
 
     def heading(self) -> str:
-        of = f"{self.kind.capitalize()} by {', '.join(self.columns)}" if self.columns else "Total"
-        return f"{of} (95 % intervals)"
+        return f"{self.kind.capitalize()} by {', '.join(self.columns)}" if self.columns else "Total"
 
     def facts(self) -> Facts:
-        """One line per cell, for up to 40 cells: with its noise interval, or that for the population."""
-        kind = "population" if self.noise is None else "noise"
-        lines = [
-            (
-                ", ".join(map(str, cell)) or "total",
-                f"{number(told[self.kind])}  ({number(told[f'{kind}_low'])} to {number(told[f'{kind}_high'])})",
-            )
-            for cell, told in zip(product(*self.labels), self._numbers(0.95), strict=True)
-        ]
-        hidden = len(lines) - _SHOWN
-        return [*lines[:_SHOWN], ("…", f"{hidden} more cells")] if hidden > 0 else lines
+        """One line per cell, for up to 40 cells."""
+        return told_numbers(one.to_dict() for one in self.readings())
 
     def to_dict(self) -> dict[str, Any]:
         """Kind, columns and cells as JSON-ready data."""
@@ -509,10 +499,10 @@ class TableRelease(Release):
             cells = self.counts().facts()
         except InvalidParameter:
             return super().facts()
-        return [*cells, ("intervals", "95 %, for the noise"), *self.protection_facts()]
+        return [*cells, *self.protection_facts()]
 
     def heading(self) -> str:
-        return f"{super().heading()} by {', '.join(self.table.axes)}"
+        return super().heading() if self.words else f"{super().heading()} by {', '.join(self.table.axes)}"
 
     def counts(self) -> CellEstimates:
         """Every cell, with intervals for the true counts (noise) and for shares of the population."""

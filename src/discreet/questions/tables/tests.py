@@ -42,6 +42,7 @@ from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
 from discreet.results.plan import Plan
+from discreet.results.wording import verdict
 
 
 @dataclass(frozen=True)
@@ -85,13 +86,10 @@ class TestedRelease(Readable):
         return {"result": self.result.to_dict(), "release": self.release.to_dict()}
 
     def heading(self) -> str:
-        return self.result.heading()
+        return str(self.release.words.get("heading", self.result.heading()))
 
     def facts(self) -> Facts:
-        return [*self.result.facts(), *self.release.facts()]
-
-    def __str__(self) -> str:
-        return f"{self.result}\n{self.release}"
+        return [("answer", verdict(self.verdict())), *self.result.facts(), *self.release.facts()]
 
 
 def require_independent_rows(schema: Schema, contribution: Contribution | None) -> None:
