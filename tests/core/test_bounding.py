@@ -16,10 +16,12 @@ import pytest
 from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
-from discreet.core.rows import Selected, histograms, take, totals
+from discreet.core.rows import Selected, choice, histograms, take, totals
 from discreet.core.rows.keep import kept_rows
+from discreet.core.rows.read import Dataset
 from discreet.core.rows.source import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, Feature, PrivacyUnit, Schema
+from discreet.questions.formulas import Formula
 from discreet.testing import check_source
 from discreet.testing.sources import _evenly, documented_choice
 
@@ -211,13 +213,91 @@ def test_every_group_and_row_is_equally_likely():
         assert {reached[one] for one in members} == {len(starts) * count // len(members)}
 
 
+def test_groups_and_the_rows_in_them_are_chosen_independently():
+    """Of two groups of two rows, a unit that keeps one row of one group keeps each of the four as often."""
+    four = [(1, cell, step) for cell in range(2) for step in range(2)]
+    kept = Counter(documented_choice(four, Contribution(groups=1, rows=1), str(salt))[0] for salt in range(4000))
+    assert stats.chisquare([kept[row] for row in four]).pvalue > 1e-4
+    # One number for both, undivided, keeps only two of the four: what the proof warns of.
+    same = Counter((start % 2, start % 2) for start in range(4000))
+    assert len(same) == 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize(
+    "limits",
+    [Contribution(total=2), Contribution(groups=1, rows=2), Contribution(rows=1), Contribution(groups=2, rows=9)],
+)
+def test_pieces_of_any_size_keep_the_documented_rows(size, limits, monkeypatch):
+    """Units that lie in several pieces, rows that take no part at their ends, units with one row, and a filter."""
+    monkeypatch.setattr(choice, "_PIECE", size)
+    table = make_rows(rows=400, units=60, seed=9)
+    table["user"] = table["user"].mask(table["user"] > 50, table["user"] + 1000 * np.arange(400))  # of one row each
+    schema = make_schema(limits)
+    for by, columns in ((("region",), (ODD,)), ((), (ODD,)), (("arm", "region"), ())):
+        found = added(table, schema, [(one,) for one in columns], by=by, columns=columns, salt="s")
+        expected = np.zeros((2, schema.cells(by)), dtype=int)
+        for _, cell, _, _, spend, _ in documented_choice(encoded(table, by, columns, schema), limits, "s"):
+            expected[:, cell] += [1, spend]
+        assert found.counts.tolist() == expected[0].tolist()
+        if columns:
+            assert found.sums[ODD,].tolist() == expected[1].tolist()
+    few = replace(schema, where=Formula("visits > 3"))
+    found = added(table, few, by=("region",), salt="s").counts
+    rows = [row for row in encoded(table, ("region",), (), schema) if row[-1] > 3]
+    expected = Counter(row[1] for row in documented_choice(rows, limits, "s"))
+    assert found.tolist() == [expected[cell] for cell in range(len(REGIONS))]
+
+
+@pytest.mark.parametrize("limits", [Contribution(total=1), Contribution(groups=1, rows=1)])
+def test_an_engine_that_forgets_the_order_of_its_rows_is_not_believed(limits, monkeypatch):
+    """A unit whose rows come in two places would count as two."""
+
+    class Shuffled(Dataset):
+        def store(self, name, expression):
+            ordered = "ORDER BY" in self.connection.compile(expression)
+            return super().store(name, expression.order_by(expression.x0) if ordered else expression)
+
+    rows = pa.table({"user": [1, 2, 1, 2, 3], "x": [1, 2, 3, 4, 5]})
+    schema = Schema(columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("user", contribution=limits))
+    opened = open_source(rows)
+    snapshot = take(Shuffled(opened.table, opened.connection, opened.name), schema, salt="s")
+    with pytest.raises(SourceError, match="more of a unit than its limits"):
+        totals(snapshot, Selected(columns=("x",)))
+
+
+def test_all_groupings_share_the_rows_of_a_limit_in_all():
+    table, limits = make_rows(), Contribution(total=2)
+    snapshot = take(open_source(table), make_schema(limits), salt="s")
+    for by in ((), ("arm",), ("region",), ("arm", "region")):
+        totals(snapshot, Selected(by=by))
+    chosen = [one for one in snapshot.kept if isinstance(one, tuple)]
+    gaps = [by for by, *_ in chosen]
+    assert gaps == [()] * len(chosen)
+    assert len(chosen) == 4  # arm and region have gaps: one choice for each set of rows that take part
+    whole = take(
+        open_source(table.fillna({"arm": "A", "region": "east"}).replace("elsewhere", "east")), make_schema(limits)
+    )
+    for by in ((), ("arm",), ("region",), ("arm", "region")):
+        totals(whole, Selected(by=by))
+    assert len([one for one in whole.kept if isinstance(one, tuple)]) == 1
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.int8(), pa.float64(), pa.string(), pa.date32()])
+def test_ids_of_every_type_are_told_apart(kind):
+    ids = pa.array([1, 2, 1, 3, 2, 1], pa.int32()).cast(kind)
+    table = pa.table({"user": ids, "x": [5, 1, 4, 3, 2, 0]})
+    schema = Schema(columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("user", contribution=Contribution(total=1)))
+    assert added(table, schema, columns=("x",), salt="s").counts.tolist() == [3]
+
+
 @pytest.mark.parametrize("count", range(1, 30))
 def test_even_distances_keep_exactly_the_limit(count):
     """From every start, min(k, N) of N positions are kept, and each as often as any other."""
     for limit in range(1, 31):
         kept = Counter()
         for start in range(count):
-            chosen = _evenly(range(count), limit, f"{start:012x}")
+            chosen = _evenly(range(count), limit, start)
             assert len(chosen) == min(limit, count)
             kept.update(chosen)
         assert set(kept.values()) == {min(limit, count)}

@@ -25,6 +25,7 @@ from discreet.cli.main import main
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError, WrongType
 from discreet.core.rows import Selected, read, take, totals
 from discreet.core.rows.read import Dialect, canonical_text, copy_csv, read_names
+from discreet.core.rows.snapshot import AT
 from discreet.core.rows.source import open_source
 from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance
 from discreet.testing.sources import HOSTILE_TEXTS, check_values, hostile_columns, hostile_fields
@@ -63,7 +64,8 @@ def counted(source, labels, **options):
 def readings(source, schema, **options):
     """How often each encoded row occurs: a multiset, which is all that later steps see of the data."""
     data = open_source(source, **options)
-    found = data.fetch(take(data, schema).table)
+    table = take(data, schema).table
+    found = data.fetch(table.select([name for name in table.columns if name != AT]))
     return Counter(zip(*(map(str, column.to_pylist()) for column in found.columns), strict=True))
 
 

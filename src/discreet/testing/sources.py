@@ -259,9 +259,9 @@ def _digest(*parts: Any) -> str:
     return hashlib.sha256("|".join(str(part) for part in parts).encode()).hexdigest()
 
 
-def _evenly(ordered: Sequence[Any], limit: int, digest: str) -> list[Any]:
-    """``limit`` of N at even distances, from a start that the digest draws."""
-    count, start = len(ordered), int(digest[:12], 16)
+def _evenly(ordered: Sequence[Any], limit: int, start: int) -> list[Any]:
+    """``limit`` of N at even distances from a start."""
+    count = len(ordered)
     kept = [one for place, one in enumerate(ordered) if (place + start) % count * limit % count < limit]
     return list(ordered) if count <= limit else kept
 
@@ -273,15 +273,17 @@ def documented_choice(rows: Iterable[Row], limits: Contribution, salt: str) -> l
         by_unit[row[0]].append(row[1:])
     kept: list[Row] = []
     for unit, own in by_unit.items():
-        if limits.groups is not None:
-            cells = _evenly(sorted({row[0] for row in own}), limits.groups, _digest(salt[:32], "g", unit))
+        start = int(_digest(salt[:32], "k", unit)[:12], 16)
+        reached = sorted({row[0] for row in own})
+        if limits.groups is not None and len(reached) > limits.groups:
+            cells = _evenly(reached, limits.groups, start)
             own = [row for row in own if row[0] in cells]
+            start //= len(reached)
         scopes: dict[tuple[int, ...], list[Row]] = defaultdict(list)
-        for row in sorted(own, key=lambda row: [(value is None, value or 0) for value in row]):
+        for row in sorted(own, key=lambda row: [(value is None, value or 0) for value in row[1:]]):
             scopes[() if limits.rows is None else (row[0],)].append(row)
-        for scope, ordered in scopes.items():
-            chosen = _evenly(ordered, limits.most_rows_in_a_group(), _digest(salt[:32], "r", *scope, unit))
-            kept += [(unit, *row) for row in chosen]
+        for ordered in scopes.values():
+            kept += [(unit, *row) for row in _evenly(ordered, limits.most_rows_in_a_group(), start)]
     return kept
 
 

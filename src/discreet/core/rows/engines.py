@@ -161,14 +161,19 @@ def require_able(connection: Any) -> None:
         found = _setting(connection, setting)
         if found is not None and found.lower() not in meant:
             raise InvalidParameter(
-                "engine", f"{setting} = {found}", "makes the engine take texts for one another or for patterns",
+                "engine", f"{setting} = {found}", "makes the engine confuse texts, or the order of rows",
                 f"Set it to {meant[0] or 'nothing'!r} for this connection. Nothing was spent.",
             )  # fmt: skip
 
 
 _NEEDED: dict[str, dict[str, tuple[str, ...]]] = {
     # Ids that differ in case or accents belong to different people.
-    "duckdb": {"default_collation": ("", "binary", "c", "posix")},
+    "duckdb": {
+        "default_collation": ("", "binary", "c", "posix"),
+        # Stored rows stay in the order of units and values.
+        "preserve_insertion_order": ("true",),
+        "default_null_order": ("nulls_last", "last"),
+    },
     # A backslash in a pattern must stay one.
     "pyspark": {
         "spark.sql.parser.escapedStringLiterals": ("false",),
@@ -264,6 +269,18 @@ def fetched(connection: Any, expression: Any) -> Any:
     return found if found.schema.equals(meant) else found.cast(meant)
 
 
+def asked_again(connection: Any, expression: Any) -> Callable[[str, str], Any]:
+    """A query on DuckDB that is compiled once: what of its rows to select, and where, gives a pyarrow table."""
+    _upload(connection, expression)
+    query = connection.compile(expression)
+
+    def ask(what: str, where: str) -> Any:
+        return connection.con.sql(f"SELECT {what} FROM ({query}) AS rows WHERE {where}").to_arrow_table()
+
+    ask.expression = expression  # type: ignore[attr-defined]  # the tables that it reads live as long as it does
+    return ask
+
+
 def batches(connection: Any, expression: Any, rows: int) -> Any:
     """The result of a query on DuckDB, in batches of so many rows."""
     _upload(connection, expression)
@@ -282,6 +299,14 @@ def materialised(connection: Any, name: str, expression: Any) -> Any:
     with _at_work(connection._session):
         _spark_frame(connection, expression).localCheckpoint().createOrReplaceTempView(name)
     return connection.table(name)
+
+
+def appended(connection: Any, name: str, rows: Any) -> None:
+    """Add rows of Arrow, with the same columns, to a table that is stored on DuckDB."""
+    label = f"{name}_rows"
+    connection.con.register(label, rows)
+    connection.con.execute(f'INSERT INTO temp.main."{name}" SELECT * FROM "{label}"')
+    connection.con.unregister(label)
 
 
 def _spark_frame(connection: Any, expression: Any) -> Any:

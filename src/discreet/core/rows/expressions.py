@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.columns import ASCII_LOWER, EPOCH, LONGEST_LABEL, Bands, Bounds, Categories, Column, Dates, Label
@@ -47,7 +48,7 @@ def date_count(column: Any, dates: Dates, name: str) -> Any:
         return _counted(_date(column), dates)
     if not (kind.is_date() or kind.is_timestamp() or kind.is_string()):
         raise WrongType("column", name, f"is of type {kind}, not a date", "Convert it to dates, or to text.")
-    if kind.is_timestamp() and kind.timezone is not None and column.get_backend().name == "duckdb":
+    if kind.is_timestamp() and kind.timezone is not None and _is_duckdb(column):
         return _counted(_utc_date(column), dates)
     parts, order = _GROUPS[dates.order if kind.is_string() else "ymd"]
     pattern = rf"^{_BLANK}{_MARK.join(parts)}{_REST}\z"
@@ -208,12 +209,18 @@ def _label_text(column: Any, labels: Categories, name: str) -> Any:
 
 def _code(column: Any, labels: Categories, name: str) -> Any:
     """Position of a row's label on the list; null where it is not on it."""
+    import ibis
+
     if isinstance(labels, Bands):
         return _band(number_of(column, name), labels)
     text = _label_text(column, labels, name)
     spelled = [(one, code) for code, label in enumerate(labels.labels) for one in _spelled(label)]
-    plain = isinstance(labels.labels[0], str) or not column.type().is_string()
-    found = _looked_up(text, spelled, plain)
+    if column.type().is_boolean():  # its text takes far longer
+        words = [(column == (one == "true"), code) for one, code in spelled if one in ("true", "false")]
+        found = ibis.cases((column.isnull(), None), *words, else_=None).cast("int64")
+    else:
+        plain = isinstance(labels.labels[0], str) or not column.type().is_string()
+        found = _looked_up(text, spelled, plain)
     others = labels.spellings()
     if not others:
         return found
@@ -246,11 +253,28 @@ def _looked_up(text: Any, spelled: list[tuple[str, int]], plain: bool) -> Any:
     import pyarrow as pa
 
     if plain and len(spelled) <= _FEW:  # cheaper than a table of them, unless each case reads a pattern again
+        if [code for _, code in spelled] == [*range(len(spelled))] and _is_duckdb(text):
+            # In a file that lists its words, DuckDB looks up each word once, and not in each row.
+            return _list_position()(ibis.array([one for one, _ in spelled]), text).nullif(0) - 1
         return ibis.cases(*((text == one, code) for one, code in spelled), else_=ibis.literal(None, type="int64"))
     texts, codes = zip(*spelled, strict=True)
     known = ibis.memtable(pa.table({"label": pa.array(texts, pa.string()), "code": pa.array(codes, pa.int64())}))
     # Engines turn this into a hash join; a chain of 20,000 cases takes minutes.
     return known.filter(known.label == text).code.max().as_scalar()
+
+
+def _is_duckdb(column: Any) -> bool:
+    return bool(column.get_backend().name == "duckdb")
+
+
+@cache
+def _list_position() -> Any:
+    """A function of DuckDB that ibis wraps in many cases."""
+    import ibis
+    from ibis.expr import datatypes
+
+    signature = ((datatypes.Array(datatypes.string), datatypes.string), datatypes.int64)
+    return ibis.udf.scalar.builtin(name="list_position", signature=signature)(lambda texts, text: text)
 
 
 def _no_label(column: Any, labels: Categories, name: str) -> Any:

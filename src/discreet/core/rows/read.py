@@ -636,6 +636,21 @@ class Dataset:
             self._drop_discarded()
             return engines.guarded(self.name, lambda: engines.materialised(self.connection, name, expression))
 
+    def append(self, table: ir.Table, rows: pa.Table) -> None:
+        """Add rows to a stored table; only the embedded engine can."""
+        with self.lock:
+            engines.guarded(self.name, lambda: engines.appended(self.connection, table.op().name, rows))
+
+    def asked_again(self, expression: ir.Table) -> Callable[[str, str], pa.Table]:
+        """A query that is asked of many parts of its rows, in SQL; only the embedded engine can."""
+        ask = engines.guarded(self.name, lambda: engines.asked_again(self.connection, expression))
+
+        def again(what: str, where: str) -> pa.Table:
+            with self.lock:
+                return engines.guarded(self.name, lambda: ask(what, where))
+
+        return again
+
     def bring(self, rows: pa.Table) -> ir.Table:
         """Rows of another engine, as a table on this one."""
         with self.lock:

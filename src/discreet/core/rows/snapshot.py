@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import secrets
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -161,6 +161,8 @@ UNIT = "u"
 """Column of unit ids in a snapshot."""
 MARK = "ok_"
 """Before the name of a column in a marked snapshot: whether its values can be used."""
+AT = "place"
+"""Column of the places of rows, where they are stored in the order of units and values."""
 _WHOLE = "w"
 """Column of unit ids as whole numbers, while a snapshot is taken."""
 _FORBIDDEN = -1
@@ -246,13 +248,19 @@ def take(
     dataset.require(schema.unit.column, *schema.source_columns(()))
     names = _encoded_names(schema, dataset.table.columns)
     plain = {name: names[name] for name in schema.source_columns([*names])}
-    table = stored(dataset, _encoded(dataset, schema, plain, marked))
+
+    def settled(expression: ir.Table) -> ir.Table:
+        """Computed once; in the order in which units choose, once all columns are there."""
+        complete = {*names.values()} <= {*expression.columns} and schema.unit.column is not None and not marked
+        return in_order(dataset, expression, names.values()) if complete else stored(dataset, expression)
+
+    table = settled(_encoded(dataset, schema, plain, marked))
     if schema.unit.column is not None:
-        table = _with_one_id(dataset, table, schema.unit.nulls)
+        table = _with_one_id(dataset, table, schema.unit.nulls, settled)
     if attach is not None:
-        table = stored(dataset, attach(table, names, marked))
+        table = settled(attach(table, names, marked))
     while len(found := {*table.columns}.intersection(names.values())) < len(names):
-        table = stored(dataset, _with_computed(dataset, schema, names, table, found, marked))
+        table = settled(_with_computed(dataset, schema, names, table, found, marked))
     gaps = _checked(dataset, schema, names, table)
     if schema.where is not None:  # after the checks: the public size is that of the whole data set
         table = table.filter(_computed(schema, names, table, schema.where))
@@ -358,12 +366,15 @@ def _ids(column: Any, name: str) -> dict[str, Any]:
     return {UNIT: whole.isnull().ifelse(own, None), _WHOLE: whole}
 
 
-def _with_one_id(dataset: Dataset, table: ir.Table, nulls: str) -> ir.Table:
+def _with_one_id(dataset: Dataset, table: ir.Table, nulls: str, settled: Callable[[ir.Table], ir.Table]) -> ir.Table:
     """The rows with one id each: a number where all ids are, because numbers are joined and sorted faster."""
     if _WHOLE in table.columns:
-        texts = dataset.fetch(table.aggregate(some=table[UNIT].notnull().any())).column("some")[0].as_py()
-        own = table[UNIT].coalesce(table[_WHOLE].cast("string")) if texts else table[_WHOLE]
+        facts = {name: table[name].notnull().any() for name in (UNIT, _WHOLE)}
+        found = dataset.fetch(table.aggregate(**facts)).to_pylist()[0]
+        own = table[UNIT].coalesce(table[_WHOLE].cast("string")) if found[UNIT] else table[_WHOLE]
         table = table.mutate(**{UNIT: own}).drop(_WHOLE)
+        if found[UNIT] and found[_WHOLE]:  # texts and numbers were put in order apart
+            table = settled(table.drop(AT) if AT in table.columns else table)
     return table.filter(table[UNIT].notnull()) if nulls == "drop" else table
 
 
@@ -425,3 +436,15 @@ def stored(dataset: Dataset, expression: ir.Table) -> ir.Table:
     table = dataset.store(name, expression)
     weakref.finalize(table.op(), dataset.discard, name).atexit = False
     return table
+
+
+def in_order(dataset: Dataset, expression: ir.Table, values: Iterable[str]) -> ir.Table:
+    """Compute rows once, and store them in the order of units and values; their places are a column, where they last.
+
+    A unit's rows then lie side by side, in the order that choices are made in.
+    """
+    own = [name for name in (_WHOLE, UNIT) if name in expression.columns]
+    if dataset.engine != "duckdb":
+        return stored(dataset, expression)
+    table = stored(dataset, expression.order_by([*own, *values]))
+    return table.mutate(**{AT: table.rowid()})
