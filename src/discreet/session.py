@@ -409,7 +409,7 @@ class Session(Questions):
             known = {*self.schema.source_columns([*self.schema.columns]), *read}
             names = [name for name in whole.table.columns if name in known] or whole.table.columns[:1]
             kept = open_source(question.omit.apply(whole.fetch(whole.table.select(names))), **vars(whole.written))
-            return take(kept, self.schema, salt=self.ledger.salt.hex())
+            return take(kept, question.omit.inside(self.schema), salt=self.ledger.salt.hex())
         with self._use, self._lock:
             if others not in self._taken:
                 self._taken[others] = self._whole(self._dataset(others))
@@ -448,6 +448,7 @@ class Session(Questions):
             raise InvalidParameter("step", step, "is not proved for several tables", "Ask without omitting rows.")
         chosen: Omission = requirements.instance("step", step, Omission, "a step such as PoissonSample(0.5)")
         chosen.require(self.schema.neighbours, self.schema.unit.unit)
+        chosen.inside(self.schema)
         return self._omitting(chosen)
 
     def _omitting(self, step: Omission | None) -> Session:

@@ -165,7 +165,7 @@ def test_sampled_curve_round_trip() -> None:
         (lambda: poisson_sampling(PureDP(1.0), "half"), InvalidParameter, "rate"),
         (lambda: poisson_sampling(PureDP(1.0), []), InvalidParameter, "rate"),
         (lambda: poisson_sampling(1.0, 0.5), InvalidParameter, "guarantee"),
-        (lambda: poisson_sampling(GaussianDP(1.0), 0.5), NoConversion, "ApproxDP"),
+        (lambda: outlier_suppression(GaussianDP(1.0), 0.4, 0.5), NoConversion, "ApproxDP"),
         (lambda: poisson_sampling(PureDP(1.0), 0.5, neighbours=Neighbours.REPLACE_ONE), InvalidParameter, "ADD_REMOVE"),
         (lambda: sampling_without_replacement(PureDP(1.0), 5, 4), InvalidParameter, "population"),
         (

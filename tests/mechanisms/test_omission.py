@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -12,11 +15,19 @@ import pytest
 from flint import arb
 
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, PureDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, PureDP, ZeroConcentratedDP
 from discreet.core.noise.choice import exact_events
 from discreet.core.protection import Neighbours
-from discreet.mechanisms import OutlierSuppression, PoissonSample
-from discreet.mechanisms.omission.step import AbsoluteDistance, DiscreteDistance, EuclideanDistance, outlier_scores
+from discreet.core.sensitivity import Sensitivity
+from discreet.mechanisms import FixedSample, Gaussian, OutlierSuppression, PoissonSample, SampleByLabel
+from discreet.mechanisms.omission.behind import BehindOmission
+from discreet.mechanisms.omission.step import (
+    AbsoluteDistance,
+    DiscreteDistance,
+    EuclideanDistance,
+    omission_from_dict,
+    outlier_scores,
+)
 from tests.chosen_entropy import ChosenEntropy
 
 
@@ -87,6 +98,50 @@ def test_poisson_sample_keeps_with_its_rate() -> None:
     assert (kept != again).any()
 
 
+def test_sample_by_label_keeps_with_the_rate_of_the_label() -> None:
+    """Binomial at 6 standard deviations, as above; unlisted and missing labels have the rate of others."""
+    labels = np.array(["north", "south", "else", None], dtype=object).repeat(50_000)
+    step = SampleByLabel("region", {"north": 0.1, "south": 0.5}, others=0.2)
+    for table in (pa.table({"region": labels}), pd.DataFrame({"region": labels})):
+        kept = step.kept(table).reshape(4, -1).mean(axis=1)
+        assert np.all(np.abs(kept - [0.1, 0.5, 0.2, 0.2]) < 6 * 0.5 / math.sqrt(50_000))
+    assert step.amplify(PureDP(1.0)) == PoissonSample(0.5).amplify(PureDP(1.0))
+    assert SampleByLabel("region", {"north": 0.1}).kept(pa.table({"region": ["south"] * 99})).sum() == 0
+    assert len({step, SampleByLabel("region", {"north": 0.1, "south": 0.5}, 0.2)}) == 1
+
+
+def test_a_fixed_sample_is_a_uniform_choice_of_so_many() -> None:
+    """Every one of the ten pairs of five rows, 20,000 times: 6 standard deviations each."""
+    step = FixedSample(2, 5)
+    found = Counter(tuple(np.flatnonzero(step.kept(range(5)))) for _ in range(20_000))
+    assert set(found) == set(combinations(range(5), 2))
+    assert all(abs(n - 2000) < 6 * math.sqrt(20_000 * 0.09) for n in found.values())
+    fewer = [int(FixedSample(50, 100).kept(range(10)).sum()) for _ in range(2000)]
+    assert abs(np.mean(fewer) - 5) < 6 * math.sqrt(10 / 4 / 2000)  # still half of the rows, and not all of them
+    assert FixedSample(50, 100).kept(range(1000)).sum() == 50
+
+
+def test_equal_keys_are_drawn_again() -> None:
+    entropy = ChosenEntropy([7, 7, 9, 1, 1, 2], further=[3, 2, 1, 0, 0, 0])
+    assert FixedSample(1, 3).kept(range(3), entropy=entropy).tolist() == [False, False, True]
+
+
+def test_a_fixed_sample_costs_what_it_claims_and_no_less() -> None:
+    """Exact outcomes of randomised response on whether the sample holds a given record: all samples enumerated."""
+    epsilon, size, population = 1.3, 3, 7
+    chance = {
+        (here, answer): sum(
+            math.exp(epsilon * ((here and 0 in sample) == answer)) / (1 + math.exp(epsilon))
+            for sample in combinations(range(population), size)
+        )
+        for here in (True, False)
+        for answer in (True, False)
+    }
+    losses = [abs(math.log(chance[True, answer] / chance[False, answer])) for answer in (True, False)]
+    claimed = FixedSample(size, population).amplify(PureDP(epsilon)).epsilon
+    assert max(losses) == pytest.approx(claimed, rel=1e-12)
+
+
 def test_suppression_deletes_by_the_scores() -> None:
     data = np.repeat([0.0, 100.0], [90_000, 10_000])
     step = OutlierSuppression(0.1, 0.8, AbsoluteDistance((0, 100)))
@@ -120,13 +175,26 @@ def test_columns_of_frames() -> None:
         OutlierSuppression(0.2, 0.6, AbsoluteDistance((0, 1)), columns=("w",)).kept(frame)
 
 
+SAMPLES = [PoissonSample(0.25), SampleByLabel("x", {"a": 0.25, "b": 0.1}), FixedSample(2, 7)]
+
+
 def test_guarantees_of_steps_invert() -> None:
-    for step in (PoissonSample(0.25), OutlierSuppression(0.4, 0.5, DiscreteDistance())):
+    for step in (*SAMPLES, OutlierSuppression(0.4, 0.5, DiscreteDistance())):
         target = ApproxDP(1.0, 1e-6)
         spent = step.before(target)
         assert step.amplify(spent).within(target)
         assert step.amplify(spent).epsilon == pytest.approx(1.0, rel=1e-9)
         assert step.to_dict()["name"] == step.name
+        assert omission_from_dict(json.loads(json.dumps(step.to_dict()))) == step
+
+
+def test_samples_claim_no_less_than_the_mechanism_under_rho_and_mu() -> None:
+    for step, guarantee in product(SAMPLES, (GaussianDP(0.5), ZeroConcentratedDP(0.1))):
+        assert step.amplify(guarantee) == guarantee == step.before(guarantee)
+        behind = BehindOmission.calibrate(guarantee, Sensitivity(l1=1.0, l2=1.0), mechanism=Gaussian, step=step)
+        profile = behind.profile(Sensitivity(l1=1.0, l2=1.0))
+        kind = profile.gaussian() if isinstance(guarantee, GaussianDP) else profile.concentrated()
+        assert kind.within(guarantee)
 
 
 def test_settings_without_a_theorem_are_refused() -> None:
@@ -136,6 +204,8 @@ def test_settings_without_a_theorem_are_refused() -> None:
             step.require(Neighbours.REPLACE_ONE)
         with pytest.raises(InvalidParameter, match="several rows"):
             step.require(Neighbours.ADD_REMOVE, unit="person")
+    with pytest.raises(InvalidParameter, match="replaced rows only"):
+        FixedSample(5, 10).require(Neighbours.ADD_REMOVE)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +223,12 @@ def test_settings_without_a_theorem_are_refused() -> None:
         lambda: AbsoluteDistance((0, 1)).mean_distances([[0.0]]),
         lambda: EuclideanDistance(((0, 1),)).mean_distances([[0.0, 1.0]]),
         lambda: PoissonSample(0.5).kept(3),
+        lambda: FixedSample(11, 10),
+        lambda: FixedSample(0, 10),
+        lambda: SampleByLabel("x", {}),
+        lambda: SampleByLabel("x", {"a": 0.0}),
+        lambda: SampleByLabel("x", {"a": 1.5}),
+        lambda: SampleByLabel("x", {"a": 0.5}).kept([1, 2]),
     ],
 )
 def test_refusals(call) -> None:  # type: ignore[no-untyped-def]

@@ -4,11 +4,13 @@ import numpy as np
 import pyarrow
 import pytest
 
-from discreet import ApproxDP, Bounds, Categories, Neighbours, PrivacyUnit, PureDP, Release, Schema, Session
+from discreet import ApproxDP, Bounds, Categories, GaussianDP, Neighbours, PrivacyUnit, PureDP, Release, Schema, Session
 from discreet.core.errors import InsufficientBudget, InvalidParameter, WrongType
-from discreet.mechanisms import OutlierSuppression, PoissonSample
+from discreet.mechanisms import FixedSample, OutlierSuppression, PoissonSample, SampleByLabel
 from discreet.mechanisms.omission.amplification import before_outlier_suppression, before_poisson_sampling
 from discreet.mechanisms.omission.step import AbsoluteDistance
+from discreet.plans.declarations import read_omission
+from discreet.questions.form import OMIT
 
 ROWS = pyarrow.table({"age": np.arange(4000) % 100, "colour": ["red"] * 3000 + ["blue"] * 1000})
 SCHEMA = Schema(columns={"age": Bounds(0, 120, grid=1), "colour": Categories(["red", "blue"])})
@@ -56,6 +58,70 @@ def test_plans_and_answers_agree_and_can_be_read_back():
     spent = sampled.ledger.spent()
     assert sampled.mean("age", epsilon=1.0, name="mean").to_json() == released.to_json()
     assert sampled.ledger.spent() == spent
+
+
+def of_size(rows):
+    """Whatever a row holds, it counts: so the number of rows that a mean divides by is public."""
+    columns = {
+        "age": Bounds(0, 120, grid=1, nulls=0),
+        "colour": Categories(["red", "blue"], nulls="=red", unknown="=red"),
+    }
+    return Schema(columns=columns, neighbours=Neighbours.REPLACE_ONE, size=rows)
+
+
+SIZE = of_size(4000)
+
+
+def test_a_fixed_sample_of_a_public_number_of_rows():
+    """The mean of 2,000 of 4,000 ages: within five standard errors of sampling, and noise of so many rows."""
+    found = session(SIZE).mean("age", epsilon=1.0, omit=FixedSample(2000, 4000))
+    assert abs(found.value - 49.5) < 5 * 28.9 * np.sqrt(0.5 / 2000) + 1
+    inner = FixedSample(2000, 4000).before(PureDP(1.0))
+    assert found.mechanism.scale == session(of_size(2000)).plan.mean("age", guarantee=inner).scale
+    assert found.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert found.public["omission"] == {"name": "fixed_sample", "size": 2000, "population": 4000}
+    for step, schema in ((FixedSample(50, 100), SIZE), (FixedSample(50, 4000), SCHEMA)):
+        with pytest.raises(InvalidParameter):
+            session(schema).omitting(step)
+        with pytest.raises(InvalidParameter):
+            session(schema).count(epsilon=1.0, omit=step)
+
+
+def test_a_sample_by_label_thins_the_groups_that_are_named():
+    step = SampleByLabel("colour", {"red": 0.1, "blue": 0.5})
+    counts = session().omitting(step).table("colour", epsilon=20.0).value
+    assert abs(counts[0] - 300) < 6 * np.sqrt(270) + 2
+    assert abs(counts[1] - 500) < 6 * np.sqrt(250) + 2
+
+
+def test_samples_are_charged_in_full_under_rho_and_mu():
+    mine = Session(ROWS, SCHEMA, ledger=":memory:", budget=GaussianDP(3.0)).omitting(PoissonSample(0.5))
+    found = mine.table("colour", mu=1.0)
+    assert found.guarantee == GaussianDP(1.0)
+    assert found.mechanism.scale == mine.plan.table("colour", mu=1.0).scale
+    with pytest.raises(InvalidParameter, match="outliers are dropped"):
+        mine.table("colour", mu=1.0, omit=SUPPRESSION)
+
+
+def test_plan_files_name_every_step():
+    read = {
+        FixedSample(500, 4000): ({"sample": 500}, SIZE),
+        SampleByLabel("colour", {"red": 0.1}): ({"rates": {"red": 0.1}, "column": "colour"}, SCHEMA),
+        PoissonSample(0.2): ({"poisson": 0.2}, SCHEMA),
+        SUPPRESSION: ({"outliers": [0.4, 0.5], "column": "age"}, SCHEMA),
+    }
+    for step, (written, schema) in read.items():
+        assert OMIT.complaint("omit", written) is None
+        assert read_omission(written, schema) == step
+    for wrong in ({"sample": 0.5}, {"rates": {}, "column": "colour"}, {"rates": {"red": 0.1}}, {"half": 1}, 0.5):
+        assert OMIT.complaint("omit", wrong) is not None
+    for wrong in (
+        {"sample": 500},
+        {"rates": {"green": 0.1}, "column": "colour"},
+        {"rates": {"1": 0.1}, "column": "age"},
+    ):
+        with pytest.raises(InvalidParameter):
+            read_omission(wrong, SCHEMA)
 
 
 def by_id():

@@ -137,6 +137,8 @@ def _functions() -> dict[str, Call]:
         "compose": (lambda first, second: d.compose(first, second), {"first": one, "second": one}),
         "Ledger": (ledger, {"budget": one}),
         "PoissonSample": (m.PoissonSample, {"rate": 0.5}),
+        "SampleByLabel": (m.SampleByLabel, {"column": "arm", "rates": {"A": 0.5}, "others": 0.1}),
+        "FixedSample": (m.FixedSample, {"size": 5, "population": 10}),
         "Scenario": (d.Scenario, {"rows": 9, "columns": {"x": d.ExpectedNumbers(mean=1, sd=1)}}),
         "ExpectedNumbers": (d.ExpectedNumbers, {"mean": 1.0, "sd": 1.0, "at_low": 0.1}),
         "ExpectedLabels": (d.ExpectedLabels, {"shares": (0.5, 0.5), "by": None}),

@@ -26,7 +26,13 @@ from discreet.core.schema import (
     Related,
     Schema,
 )
-from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
+from discreet.mechanisms.omission.step import (
+    AbsoluteDistance,
+    Omission,
+    OutlierSuppression,
+    PoissonSample,
+    SampleByLabel,
+)
 from discreet.plans.skeleton import suggested
 from discreet.questions import Question, asked
 from discreet.questions.formulas import Formula
@@ -205,6 +211,7 @@ def _omitting() -> Iterator[Pipeline]:
     steps: dict[str, Omission] = {
         "one in ten": PoissonSample(0.1),
         "eight in ten": PoissonSample(0.8),
+        "by label": SampleByLabel("arm", {"A": 0.1, "B": 0.8}),
         "suppressed": OutlierSuppression(0.4, 0.5, AbsoluteDistance((0, 2)), columns=("x",)),
         "suppressed by far": OutlierSuppression(0.3, 0.45, wide, columns=("x",)),
     }

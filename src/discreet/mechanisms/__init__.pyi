@@ -20,8 +20,10 @@ from .gaussian import Gaussian as Gaussian
 from .generalized_gaussian import GeneralizedGaussian as GeneralizedGaussian
 from .geometric import Geometric as Geometric
 from .laplace import Laplace as Laplace
+from .omission.step import FixedSample as FixedSample
 from .omission.step import OutlierSuppression as OutlierSuppression
 from .omission.step import PoissonSample as PoissonSample
+from .omission.step import SampleByLabel as SampleByLabel
 from .staircase import Staircase as Staircase
 from .tables.james_stein import JamesSteinGaussian as JamesSteinGaussian
 from .tables.james_stein import RankDeficientGaussian as RankDeficientGaussian

@@ -13,7 +13,14 @@ from discreet.core.errors import InvalidParameter, WrongType, spelling
 from discreet.core.protection import Neighbours
 from discreet.core.requirements import one_of
 from discreet.core.schema import Contribution, Design, Feature, PrivacyUnit, Related, Schema
-from discreet.mechanisms.omission.step import AbsoluteDistance, Omission, OutlierSuppression, PoissonSample
+from discreet.mechanisms.omission.step import (
+    AbsoluteDistance,
+    FixedSample,
+    Omission,
+    OutlierSuppression,
+    PoissonSample,
+    SampleByLabel,
+)
 from discreet.questions.formulas import Formula
 from discreet.questions.profile.released_first import PrivateBounds, PrivateLimit
 
@@ -28,9 +35,21 @@ def read_omission(table: Mapping[str, Any], schema: Schema) -> Omission:
     """
     if "poisson" in table:
         return PoissonSample(table["poisson"])
-    column, (low, high) = table["column"], table["outliers"]
+    if "sample" in table:
+        if schema.size is None:
+            rule = "needs the public number of rows"
+            raise InvalidParameter("omit", table, rule, 'Declare neighbours = "replace_one" and size, or use poisson.')
+        return FixedSample(table["sample"], schema.size)
+    column = table["column"]
     declared = schema.of_rows.column(column)
+    if "rates" in table:
+        labels = getattr(declared, "labels", ())
+        if not isinstance(declared, Categories) or declared.value is not None or not {*table["rates"]} <= {*labels}:
+            rule = "must be a column of the source with labels, and rates those of its labels"
+            raise InvalidParameter("omit", column, rule, f"Its labels: {', '.join(map(str, labels)) or 'none'}.")
+        return SampleByLabel(column, table["rates"], table.get("others", 0.0))
     if isinstance(declared, Bounds) and not isinstance(declared, Dates | PrivateBounds) and declared.value is None:
+        low, high = table["outliers"]
         return OutlierSuppression(low, high, AbsoluteDistance((declared.low, declared.high)), columns=(column,))
     raise InvalidParameter("omit", column, "must be a number of the source, with bounds", "Name such a column.")
 

@@ -77,17 +77,27 @@ PAIR = Form(lambda value: _numbers(value) and len(value) == 2, "two shares such 
 INTERVAL = Form(PAIR.fits, "two numbers such as [-1, 1]")
 POSITIONS = Form(lambda value: _list(value, _numbers), "a list of positions such as [[0, 10], [5, 20]]")
 METHOD = Form(_text, 'the name of a method, such as "best"')
+RATES = Form(
+    lambda value: isinstance(value, dict) and bool(value) and all(map(_number, value.values())),
+    "a share for each label, such as { north = 0.1, south = 0.5 }",
+)
 FLAG = Form(lambda value: isinstance(value, bool), "true or false")
+_OMIT: Mapping[frozenset[str], Forms] = {
+    frozenset({"poisson"}): {"poisson": NUMBER},
+    frozenset({"sample"}): {"sample": WHOLE},
+    frozenset({"rates", "column"}): {"rates": RATES, "column": COLUMN},
+    frozenset({"rates", "column", "others"}): {"rates": RATES, "column": COLUMN, "others": NUMBER},
+    frozenset({"outliers", "column"}): {"outliers": PAIR, "column": COLUMN},
+}
 OMIT = Form(
     lambda value: (
         isinstance(value, dict)
-        and (
-            (set(value) == {"poisson"} and _number(value["poisson"]))
-            or (set(value) == {"outliers", "column"} and PAIR.fits(value["outliers"]) and _text(value["column"]))
-        )
+        and (forms := _OMIT.get(frozenset(value))) is not None
+        and all(form.fits(value[name]) for name, form in forms.items())
     ),
-    'a step that drops rows: { poisson = 0.2 } keeps a fifth of them, { outliers = [0.4, 0.5], column = "age" } drops '
-    "outliers",
+    "a step that drops rows: { poisson = 0.2 } keeps a fifth of them, { sample = 500 } as many of a public number, "
+    '{ rates = { north = 0.1 }, column = "region" } some of each label, { outliers = [0.4, 0.5], column = "age" } '
+    "drops outliers",
 )
 TABLES = Form(
     lambda value: _text(value) or _list(value, lambda one: one == [] or COLUMNS.fits(one)),

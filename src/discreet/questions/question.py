@@ -279,6 +279,7 @@ class Question(ABC, Generic[A]):
         if self.schema.design is not None:
             raise InvalidParameter("omit", step, "is not proved under a design", "Ask without omitting rows.")
         step.require(self.schema.neighbours, self.schema.unit.unit)
+        step.inside(self.schema)
 
     @abstractmethod
     def _validate(self) -> None:
@@ -292,8 +293,8 @@ class Question(ABC, Generic[A]):
     def rows_planned(self) -> int | None:
         """The number of rows that a plan expects the answer to be of: where they are sampled, those of the sample."""
         rows = getattr(self, "expected_rows", None)
-        rate = getattr(self.omit, "rate", 1.0)
-        return None if rows is None else max(1, round(rows * rate))
+        share = 1.0 if self.omit is None else self.omit.sampled or 1.0
+        return None if rows is None else max(1, round(rows * share))
 
     @classmethod
     def settings(cls) -> dict[str, bool]:
@@ -555,10 +556,11 @@ class MeasuredQuestion(Question[A]):
 
     def _measured_behind(self, step: Omission) -> Measurement:
         """The recipe behind a step: for less inside, in one draw, and for what was asked outside."""
-        if not isinstance(self.guarantee, PureDP | ApproxDP):
-            rule = "must be PureDP or ApproxDP behind a step"
+        if step.sampled is None and not isinstance(self.guarantee, PureDP | ApproxDP):
+            rule = "must be PureDP or ApproxDP where outliers are dropped"
             raise InvalidParameter("guarantee", self.guarantee, rule, "Pass PureDP(1.0).")
-        inside: dict[str, Any] = {"omit": None, "guarantee": step.before(cast(PureDP, self.guarantee))}
+        inside: dict[str, Any] = {"omit": None, "guarantee": step.before(self.guarantee)}
+        inside["schema"] = step.inside(self.schema)
         if self.rows_planned is not None:
             inside["expected_rows"] = self.rows_planned
         if getattr(self, "rows_at_least", None) is not None:

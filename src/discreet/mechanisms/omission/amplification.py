@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from flint import arb
@@ -161,7 +161,7 @@ def _reverse(E: arb, m: arb, M: arb, w: arb, k: arb) -> list[arb]:
     return [lose(M) + b, lose(m) + w / M, lose((m + M) / 2) + b * (1 + b) / 2]
 
 
-G = TypeVar("G", PureDP, ApproxDP)
+G = TypeVar("G", bound=Guarantee)
 Curve = float | NDArray[np.float64]
 
 
@@ -181,8 +181,8 @@ def _own_parameters(guarantee: Any, procedure: str) -> tuple[float, float]:
 
 def _rebuilt(guarantee: G, epsilon: float, delta: float) -> G:
     if isinstance(guarantee, PureDP):
-        return PureDP(min(epsilon, HUGE_EPSILON))
-    return ApproxDP(min(epsilon, HUGE_EPSILON), delta)
+        return cast(G, PureDP(min(epsilon, HUGE_EPSILON)))
+    return cast(G, ApproxDP(min(epsilon, HUGE_EPSILON), delta))
 
 
 def _only(neighbours: Neighbours, wanted: Neighbours, why: str) -> None:
@@ -233,7 +233,7 @@ def poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighbours = 
     Guarantee
     ---------
     (ln(1 + p(e^ε − 1)), p·δ)-DP between add/remove neighbours, for the largest rate p; no smaller pair holds
-    for all mechanisms (miranda2026 §2.2).
+    for all mechanisms (miranda2026 §2.2). ρ and μ stay as they are.
 
     Examples
     --------
@@ -241,9 +241,22 @@ def poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighbours = 
     0.620115
     """
     _only(neighbours, Neighbours.ADD_REMOVE, "a replaced record is sampled on both sides, which the theorem excludes")
-    epsilon, delta = _own_parameters(guarantee, "Poisson sampling")
-    p = decimal(sampling_rate(rate))
+    return _amplified(guarantee, decimal(sampling_rate(rate)))
+
+
+def _amplified(guarantee: G, p: Fraction) -> G:
+    """The guarantee on a sample that a record is in with probability at most p."""
+    if isinstance(guarantee, GaussianDP | ZeroConcentratedDP):
+        return guarantee  # a mixture is no easier to tell apart than its worst part; nothing smaller is claimed
+    epsilon, delta = _own_parameters(guarantee, "sampling")
     return _rebuilt(guarantee, _sampled_up(epsilon, p), up(p * decimal(delta)))
+
+
+def _before(guarantee: G, p: Fraction) -> G:
+    if isinstance(guarantee, GaussianDP | ZeroConcentratedDP):
+        return guarantee
+    epsilon, delta = _own_parameters(guarantee, "sampling")
+    return _rebuilt(guarantee, _unsampled_down(epsilon, p), _delta_before(delta, p))
 
 
 def before_poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> G:
@@ -255,9 +268,7 @@ def before_poisson_sampling(guarantee: G, rate: ArrayLike, *, neighbours: Neighb
     1.48988
     """
     _only(neighbours, Neighbours.ADD_REMOVE, "a replaced record is sampled on both sides, which the theorem excludes")
-    epsilon, delta = _own_parameters(guarantee, "Poisson sampling")
-    p = decimal(sampling_rate(rate))
-    return _rebuilt(guarantee, _unsampled_down(epsilon, p), _delta_before(delta, p))
+    return _before(guarantee, decimal(sampling_rate(rate)))
 
 
 def _delta_before(delta: float, share: Fraction) -> float:
@@ -269,12 +280,13 @@ def _delta_before(delta: float, share: Fraction) -> float:
     return down(decimal(delta) / share)
 
 
-def _sampled_share(size: int, population: int) -> Fraction:
+def sampled_share(size: int, population: int) -> float:
+    """The share of the records that a sample of a fixed size keeps, rounded up."""
     size = requirements.positive_integer("size", size)
     population = requirements.positive_integer("population", population)
     if size > population:
         raise InvalidParameter("size", size, f"cannot exceed the population of {population}", "Sample fewer.")
-    return Fraction(size, population)
+    return up(Fraction(size, population))
 
 
 def sampling_without_replacement(
@@ -293,9 +305,21 @@ def sampling_without_replacement(
     0.620115
     """
     _only(neighbours, Neighbours.REPLACE_ONE, "a fixed sample size is public only where the number of records is")
-    epsilon, delta = _own_parameters(guarantee, "sampling without replacement")
-    p = _sampled_share(size, population)
-    return _rebuilt(guarantee, _sampled_up(epsilon, p), up(p * decimal(delta)))
+    return _amplified(guarantee, decimal(sampled_share(size, population)))
+
+
+def before_sampling_without_replacement(
+    guarantee: G, size: int, population: int, *, neighbours: Neighbours = Neighbours.REPLACE_ONE
+) -> G:
+    """The guarantee that a mechanism may spend so that, on ``size`` of ``population`` records, it meets ``guarantee``.
+
+    Examples
+    --------
+    >>> round(before_sampling_without_replacement(PureDP(1.0), 50, 100).epsilon, 6)
+    1.48988
+    """
+    _only(neighbours, Neighbours.REPLACE_ONE, "a fixed sample size is public only where the number of records is")
+    return _before(guarantee, decimal(sampled_share(size, population)))
 
 
 def _group_delta(epsilon: float, delta: float, sensitivity: int) -> arb:

@@ -16,7 +16,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.loss_distribution import CurveProfile, ImpliedProfile
 from discreet.mechanisms.mechanism import Mechanism, mechanism_from_dict
 from discreet.mechanisms.omission.amplification import before_poisson_sampling, poisson_sampling, sampling_rate
-from discreet.mechanisms.omission.step import Omission, PoissonSample, omission_from_dict
+from discreet.mechanisms.omission.step import Omission, omission_from_dict
 
 if TYPE_CHECKING:
     from discreet.core.noise.sampler import Floats, Truth
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SampledProfile(CurveProfile):
-    """A profile, amplified by Poisson sampling: δ_S(ln(1 + p(e^ε − 1))) = p·δ(ε) for every ε.
+    """A profile, amplified by sampling: δ_S(ln(1 + p(e^ε − 1))) = p·δ(ε) for every ε.
 
     Parameters
     ----------
@@ -39,8 +39,9 @@ class SampledProfile(CurveProfile):
 
     Notes
     -----
-    **Guarantee.** Every (ε, δ) pair of the curve holds between add/remove neighbours, and the curve is the best one
-    that follows from ``base`` alone (miranda2026 §2.2, ``docs/proofs/amplification.md``). zCDP and GDP parameters
+    **Guarantee.** Every (ε, δ) pair of the curve holds between the neighbours of the sample (added and removed rows;
+    replaced ones for a sample of fixed size), and the curve is the best one that follows from ``base`` alone
+    (miranda2026 §2.2, ``docs/proofs/amplification.md``). zCDP and GDP parameters
     are those of ``base``: sampling cannot raise them, and nothing smaller is claimed.
 
     Examples
@@ -92,8 +93,8 @@ class BehindOmission(Mechanism):
 
     Guarantee
     ---------
-    What `amplification` proves for the step, between add/remove neighbours of rows: the whole curve for a
-    Poisson sample, ε^S for outlier-score suppression. Proof: ``docs/proofs/amplification.md``.
+    What `amplification` proves for the step, between its neighbours of rows: the whole curve for a
+    sample, ε^S for outlier-score suppression. Proof: ``docs/proofs/amplification.md``.
 
     Examples
     --------
@@ -101,6 +102,7 @@ class BehindOmission(Mechanism):
     >>> from discreet.core.sensitivity import Sensitivity
     >>> from discreet.mechanisms import Laplace
     >>> unit = Sensitivity(l1=1.0)
+    >>> from discreet.mechanisms import PoissonSample
     >>> sampled = BehindOmission(inner=Laplace(1.0), step=PoissonSample(0.5))
     >>> round(sampled.guarantee(unit).epsilon, 6)
     0.620115
@@ -144,8 +146,8 @@ class BehindOmission(Mechanism):
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """The amplified privacy curve."""
-        if isinstance(self.step, PoissonSample):
-            return SampledProfile(self.inner.profile(sensitivity), self.step.rate)
+        if self.step.sampled is not None:
+            return SampledProfile(self.inner.profile(sensitivity), self.step.sampled)
         pure = self.inner.profile(sensitivity).pure()
         return ImpliedProfile(self.step.amplify(pure))
 

@@ -1,4 +1,4 @@
-"""Omission of rows before a mechanism: Poisson samples and outlier-score suppression, with their guarantees.
+"""Omission of rows before a mechanism: samples and outlier-score suppression, with their guarantees.
 
 A step has three parts: `apply` chooses the rows with secret, exact randomness; `amplify` tells what a mechanism's
 guarantee becomes behind it; `before` tells what the mechanism may spend to meet a target. Who is kept must stay
@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import Any, ClassVar, TypeVar
@@ -29,6 +29,7 @@ from discreet.core.noise.sampler import SYSTEM_ENTROPY, Entropy, generator
 from discreet.core.numbers import ball, decimal, precisely, up
 from discreet.core.protection import ROW, Neighbours, Unit
 from discreet.core.rows.read import canonical_text
+from discreet.core.schema import Schema
 from discreet.mechanisms.omission import amplification
 
 # ---- Outlier scores: the mean distance of each record to all records, for distances normalised by public bounds.
@@ -295,7 +296,7 @@ def distance_from_dict(data: Mapping[str, Any]) -> Distance:
 # ---- Omission of rows before a mechanism: Poisson samples and outlier-score suppression, with their guarantees.
 
 
-G = TypeVar("G", PureDP, ApproxDP)
+G = TypeVar("G", bound=Guarantee)
 
 
 class Omission(ABC):
@@ -304,6 +305,10 @@ class Omission(ABC):
     name: ClassVar[str]
     columns: tuple[str, ...] | None = None
     """Columns of the source that decide which rows stay."""
+    sampled: float | None = None
+    """The largest chance to stay, where each row stays or goes whatever the others hold; None where others decide."""
+    neighbours: ClassVar[Neighbours] = Neighbours.ADD_REMOVE
+    """The neighbours for which the guarantee is proved."""
 
     @abstractmethod
     def kept(self, data: Any, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> NDArray[np.bool_]:
@@ -338,12 +343,18 @@ class Omission(ABC):
 
     def require(self, neighbours: Neighbours, unit: Unit = ROW) -> None:
         """Refuse the settings for which there is no theorem."""
-        if neighbours is not Neighbours.ADD_REMOVE:
-            rule = f"{type(self).__name__} is proved for added and removed rows only"
-            raise InvalidParameter("neighbours", neighbours, rule, "Use Neighbours.ADD_REMOVE, or do not omit rows.")
+        if neighbours is not self.neighbours:
+            rows = "added and removed" if self.neighbours is Neighbours.ADD_REMOVE else "replaced"
+            rule = f"{type(self).__name__} is proved for {rows} rows only"
+            fix = f"Use Neighbours.{self.neighbours.name}, or do not omit rows."
+            raise InvalidParameter("neighbours", neighbours, rule, fix)
         if unit != ROW:
             rule = f"{type(self).__name__} omits rows one by one, which protects no unit with several rows"
             raise InvalidParameter("unit", str(unit), rule, "Bound each unit to one row first, or do not omit rows.")
+
+    def inside(self, schema: Schema) -> Schema:
+        """What is public about the rows that stay."""
+        return schema
 
 
 def _columns(data: Any, names: tuple[str, ...]) -> NDArray[Any]:
@@ -388,6 +399,7 @@ class PoissonSample(Omission):
         if rate == 0:
             raise InvalidParameter("rate", self.rate, "must be positive", "Pass the probability of keeping a row.")
         object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "sampled", rate)
 
     def kept(self, data: Any, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> NDArray[np.bool_]:
         """Which rows stay; each exactly with the decimal probability ``rate``."""
@@ -410,6 +422,150 @@ class PoissonSample(Omission):
 
     def words(self) -> str:
         return f"a random sample that keeps each row with probability {self.rate:g}"
+
+
+@dataclass(frozen=True)
+class SampleByLabel(Omission):
+    """Keep each row with the probability that its label has: a thinner sample of large groups, for example.
+
+    What is asked behind it is about the rows that stay, in which the groups no longer have the shares that they have in
+    the data.
+
+    Parameters
+    ----------
+    column
+        The column of labels.
+    rates
+        The probability of keeping a row, by label.
+    others
+        The same for rows with any other label, or none.
+
+    Guarantee
+    ---------
+    See `amplification.poisson_sampling`: the largest rate counts. A row's chance depends on that row alone.
+
+    Examples
+    --------
+    >>> step = SampleByLabel("region", {"north": 0.1, "south": 0.5})
+    >>> step.amplify(PureDP(1.0))
+    PureDP(epsilon=0.6201145069582776)
+    """
+
+    column: str
+    rates: Mapping[str, float]
+    others: float = 0.0
+    name: ClassVar[str] = "sample_by_label"
+
+    def __post_init__(self) -> None:
+        column = requirements.instance("column", self.column, str, '"region"')
+        given = requirements.instance("rates", self.rates, Mapping, '{"north": 0.1, "south": 0.5}')
+        rates = {str(label): requirements.probability("rates", rate, below_one=False) for label, rate in given.items()}
+        others = requirements.probability("others", self.others, below_one=False)
+        largest = max([*rates.values(), others])
+        if not rates or largest == 0:
+            raise InvalidParameter("rates", dict(given), "must keep some rows", 'Pass {"north": 0.1}, for example.')
+        for name, value in (("rates", rates), ("others", others), ("columns", (column,)), ("sampled", largest)):
+            object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return hash((self.column, *self.rates.items(), self.others))
+
+    def kept(self, data: Any, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> NDArray[np.bool_]:
+        """Which rows stay; each exactly with the decimal probability of its label."""
+        labels = _columns(data, (self.column,))
+        chances = np.array([self.rates.get(canonical_text(one) or "", self.others) for one in labels], dtype=float)
+        if rng is not None:
+            return generator(rng).random(len(chances)) < chances
+        return exact_events(chances, 2.0**-52, lambda index: ball(decimal(chances[index])), entropy=entropy)
+
+    def amplify(self, guarantee: G) -> G:
+        """ln(1 + p(e^ε − 1)) and p·δ for the largest rate p."""
+        return amplification.poisson_sampling(guarantee, [*self.rates.values(), self.others])
+
+    def before(self, guarantee: G) -> G:
+        """The inverse of `amplify`."""
+        return amplification.before_poisson_sampling(guarantee, [*self.rates.values(), self.others])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name, column and rates."""
+        return {"name": self.name, "column": self.column, "rates": dict(self.rates), "others": self.others}
+
+    def words(self) -> str:
+        rates = ", ".join(f"{rate:g} for {label}" for label, rate in self.rates.items())
+        return f"a random sample by {self.column}: each row is kept with probability {rates}, {self.others:g} otherwise"
+
+
+@dataclass(frozen=True)
+class FixedSample(Omission):
+    """Keep ``size`` rows of a public number of rows; every choice of them is equally likely.
+
+    Parameters
+    ----------
+    size
+        The number of rows that stay.
+    population
+        The public number of rows.
+
+    Guarantee
+    ---------
+    See `amplification.sampling_without_replacement`, between data sets that differ in one replaced row. As for every
+    sample, it costs accuracy at equal privacy.
+
+    Examples
+    --------
+    >>> FixedSample(500, 1000).amplify(PureDP(1.0))
+    PureDP(epsilon=0.6201145069582776)
+    >>> int(FixedSample(500, 1000).kept(range(1000), rng=1).sum())
+    500
+    """
+
+    size: int
+    population: int
+    name: ClassVar[str] = "fixed_sample"
+    neighbours: ClassVar[Neighbours] = Neighbours.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sampled", amplification.sampled_share(self.size, self.population))
+
+    def kept(self, data: Any, *, rng: Rng = None, entropy: Entropy = SYSTEM_ENTROPY) -> NDArray[np.bool_]:
+        """Which rows stay. Where there are fewer than declared, the missing ones are chosen from, too."""
+        places = max(_length(data), self.population)
+        order = _random_order(places, entropy) if rng is None else generator(rng).permutation(places)
+        chosen = np.zeros(places, dtype=np.bool_)
+        chosen[order[: self.size]] = True
+        return chosen[: _length(data)]
+
+    def amplify(self, guarantee: G) -> G:
+        """ln(1 + p(e^ε − 1)) and p·δ for p = size/population."""
+        return amplification.sampling_without_replacement(guarantee, self.size, self.population)
+
+    def before(self, guarantee: G) -> G:
+        """The inverse of `amplify`."""
+        return amplification.before_sampling_without_replacement(guarantee, self.size, self.population)
+
+    def inside(self, schema: Schema) -> Schema:
+        """A sample has a public size of its own; refuses another number of rows than the schema's."""
+        if schema.size != self.population:
+            rule = f"must be the schema's public number of rows, {schema.size}"
+            raise InvalidParameter("population", self.population, rule, f"Pass population={schema.size}.")
+        return replace(schema, size=self.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and both numbers."""
+        return {"name": self.name, "size": self.size, "population": self.population}
+
+    def words(self) -> str:
+        return f"a random sample of {self.size:,} of the {self.population:,} rows"
+
+
+def _random_order(count: int, entropy: Entropy) -> NDArray[np.intp]:
+    """A uniformly random order: that of random keys, drawn again until all of them differ."""
+    while True:
+        keys = entropy.words(2 * count).reshape(2, count)
+        order = np.lexsort(keys)
+        ordered = keys[:, order]
+        if not (ordered[:, 1:] == ordered[:, :-1]).all(axis=0).any():
+            return order
 
 
 @dataclass(frozen=True)
@@ -490,14 +646,15 @@ def omission_from_dict(data: Mapping[str, Any]) -> Omission:
     """
     fields = dict(data)
     name = fields.pop("name", None)
-    if name == PoissonSample.name:
-        return PoissonSample(**fields)
     if name == OutlierSuppression.name:
         columns = fields.pop("columns", None)
         distance = distance_from_dict(fields.pop("distance"))
         return OutlierSuppression(distance=distance, columns=None if columns is None else tuple(columns), **fields)
-    known = [PoissonSample.name, OutlierSuppression.name]
-    raise InvalidParameter("step", name, f"must be one of {known}", "Check the file.")
+    samples = {kind.name: kind for kind in (PoissonSample, SampleByLabel, FixedSample)}
+    if name not in samples:
+        raise InvalidParameter("step", name, f"must be one of {[*samples, OutlierSuppression.name]}", "Check the file.")
+    made: Omission = samples[name](**fields)
+    return made
 
 
 # ---- The suppression theorem, evaluated on finite universes for any suppression algorithm.
