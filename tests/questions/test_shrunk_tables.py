@@ -66,6 +66,60 @@ mu = 0.5
     assert not Job(plan).finished()
 
 
+TWO = {"sex": Categories(["f", "m"], nulls="=f", unknown="=f"), **COLUMN}
+CELLS = np.array([COUNTS - 10, np.full(8, 10)])
+TWO_ROWS = pyarrow.table(
+    {"sex": np.repeat(["f", "m"], CELLS.sum(axis=1)), "c": np.concatenate([np.repeat(LABELS, row) for row in CELLS])}
+)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours), ids=str)
+def test_public_totals_are_kept_and_save_error(neighbours):
+    """40 tables: the cells of both columns' public totals agree with them, and are closer than without."""
+    size = None if neighbours is Neighbours.ADD_REMOVE else int(CELLS.sum())
+    schema = Schema(columns=TWO, neighbours=neighbours, size=size)
+    mine = Session(TWO_ROWS, schema, ledger=":memory:", budget=GaussianDP(100.0))
+    known = {"sex": dict(zip("fm", CELLS.sum(axis=1).tolist(), strict=True)),
+             "c": dict(zip(LABELS, CELLS.sum(axis=0).tolist(), strict=True))}  # fmt: skip
+    asked = {"known": known}, {}
+    found = [[mine.table(["sex", "c"], mu=0.2, shrink=True, **one) for _ in range(40)] for one in asked]
+    for one in found[0]:
+        np.testing.assert_allclose(np.asarray(one.value).sum(axis=1), CELLS.sum(axis=1), atol=1e-6)
+        np.testing.assert_allclose(np.asarray(one.value).sum(axis=0), CELLS.sum(axis=0), atol=1e-6)
+    errors = [np.mean([np.sum((np.asarray(one.value) - CELLS) ** 2) for one in some]) for some in found]
+    assert errors[0] < 0.7 * errors[1]
+    assert np.mean([one.noise_interval().contains(CELLS) for one in found[0]]) > 0.9
+    note = str(mine.plan.table(["sex", "c"], mu=0.2, shrink=True, known=known)).replace("\n", " ")
+    assert "taken as public" in " ".join(note.split())
+
+
+def test_cells_are_kept_between_public_ends():
+    mine = Session(ROWS, PRIVATE, ledger=":memory:", budget=GaussianDP(100.0))
+    for _ in range(10):
+        found = np.asarray(mine.table("c", mu=0.2, shrink=True, between=[25, 35]).value)
+        assert found.min() >= 25
+        assert found.max() <= 35
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"known": {"c": {"c0": 30}}},
+        {"between": [0, 50]},
+        {"shrink": True, "known": {"d": {"c0": 30}}},
+        {"shrink": True, "known": {"c": {"none": 30}}},
+        {"shrink": True, "known": {"c": {}}},
+        {"shrink": True, "known": {"c": dict.fromkeys(LABELS, 31)}},
+        {"shrink": True, "between": [50, 0]},
+    ],
+)
+def test_facts_that_cannot_be_are_refused_before_anything_is_spent(settings):
+    mine = Session(ROWS, PUBLIC, ledger=":memory:", budget=GaussianDP(1.0))
+    with pytest.raises(InvalidParameter):
+        mine.table("c", mu=0.5, **settings)
+    assert mine.ledger.remaining() == GaussianDP(1.0)
+
+
 def test_epsilon_does_not_pay_for_it():
     mine = Session(ROWS, PRIVATE, ledger=":memory:", budget=PureDP(1.0))
     with pytest.raises(InvalidParameter, match="μ and ρ"):

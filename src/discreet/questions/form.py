@@ -81,6 +81,10 @@ RATES = Form(
     lambda value: isinstance(value, dict) and bool(value) and all(map(_number, value.values())),
     "a share for each label, such as { north = 0.1, south = 0.5 }",
 )
+TOTALS = Form(
+    lambda value: isinstance(value, dict) and bool(value) and all(map(RATES.fits, value.values())),
+    "public totals by column and label: { region = { north = 1200, south = 800 } }",
+)
 FLAG = Form(lambda value: isinstance(value, bool), "true or false")
 _OMIT: Mapping[frozenset[str], Forms] = {
     frozenset({"poisson"}): {"poisson": NUMBER},

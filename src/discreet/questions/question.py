@@ -593,7 +593,9 @@ class MeasuredQuestion(Question[A]):
             "statistic": found.statistic.to_dict(),
             "schema": self.schema.facts_of([*found.by, *found.columns]),
             **({"all_rows": True} if getattr(self, "all_rows", False) else {}),
-            **{name: value for name in ("output", "shrink") if (value := getattr(self, name, None))},
+            **{
+                name: value for name in ("output", "shrink", "known", "between") if (value := getattr(self, name, None))
+            },
             **({} if self.omit is None else {"omission": self.omit.to_dict()}),
         }
 
@@ -700,6 +702,10 @@ def _alternative(found: Measurement, setting: str) -> Row:
         "setting": setting, "mechanism": found.mechanism.name, "error_95": error,
         "rmse": error if spread is None else spread, "bias": bias, "lowest": low, "highest": high,
     }  # fmt: skip
+
+
+_OF_OUTPUTS = ("output", "shrink", "known", "between")
+"""Settings that say how noisy values are changed before they are published."""
 
 
 def _least_kept(least: int, step: Omission) -> int:

@@ -225,6 +225,10 @@ class RankDeficientGaussian(PostProcessed):
         low, high = Gaussian(self.scale, self.grid).noise_interval(np.zeros(()), level)
         return array + kept * low, array + kept * high
 
+    def agreeing(self, cells: Array) -> Array:
+        """The nearest table that agrees with the facts."""
+        return cells if self._facts is None else self._facts.projected(cells)
+
     def _kept(self, cells: int) -> Array:
         """The share of the noise variance that the projection leaves in every cell."""
         return np.full(cells, 1 - 1 / cells) if self._facts is None else self._facts.kept()

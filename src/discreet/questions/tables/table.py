@@ -592,6 +592,11 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     shrink
         Under μ and ρ, whether to move the noisy cells towards their mean (lee2022), which lowers the squared error of
         all cells together on average, for every table. Intervals come from the noisy cells behind.
+    known
+        With ``shrink``: totals that are public, from an earlier publication for example, by column and label. The cells
+        agree with them. They are taken as they are given, and not checked.
+    between
+        With ``shrink``: the smallest and the largest number of rows that a cell can have, where that is public.
 
     Examples
     --------
@@ -599,6 +604,9 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     >>> schema = Schema(columns={"arm": Categories(["A", "B"]), "sex": Categories(["f", "m"])})
     >>> TableQuestion(schema, ["arm", "sex"], epsilon=1.0).measurement.statistic.shape
     (2, 2)
+    >>> shrunk = TableQuestion(schema, ["arm", "sex"], mu=1.0, shrink=True, known={"arm": {"A": 50}})
+    >>> shrunk.measurement.mechanism.values
+    (50.0,)
     """
 
     topic: ClassVar[str] = "Counts and shares"
@@ -609,12 +617,19 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     heading: ClassVar[str] = "Number of {noun} by {columns}"
     meaning: ClassVar[str] = "How many rows fall into each cell."
     part: ClassVar[str] = "cell"
-    forms: ClassVar[form.Forms] = {"columns": form.COLUMNS, "shrink": form.FLAG}
+    forms: ClassVar[form.Forms] = {
+        "columns": form.COLUMNS,
+        "shrink": form.FLAG,
+        "known": form.TOTALS,
+        "between": form.INTERVAL,
+    }
     ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"shrink": (True,)}
     columns: str | Sequence[str]
     _: KW_ONLY
     contribution: Contribution | None = None
     shrink: bool = False
+    known: Mapping[str, Mapping[Any, float]] | None = None
+    between: Sequence[float] | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -627,20 +642,34 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
             return design_measurement(self, "estimated count", names, read="the number in the population")
         found = table_measurement(self, names, self.contribution)
         if not requirements.instance("shrink", self.shrink, bool, "shrink=True or False"):
+            for name in ("known", "between"):
+                if getattr(self, name) is not None:
+                    rule = "belongs to a table that is shrunk"
+                    raise InvalidParameter(name, getattr(self, name), rule, f"Set shrink=True, or leave {name} out.")
             return found
         if not isinstance(self.guarantee, GaussianDP | ZeroConcentratedDP):
             rule = "is for Gaussian noise, which μ and ρ pay for"
             raise InvalidParameter("shrink", True, rule, "Give mu or rho, or leave shrink out.")
         noise = Gaussian.calibrate(self.guarantee, found.sensitivity)
+        settings: dict[str, Any] = {}
+        if self.known is not None:
+            table = cast(ContingencyTable, found.statistic)
+            settings["constraints"], settings["values"] = public_totals(table, self.known, found.public.get("n"))
+        if self.between is not None:
+            settings |= {"clip": "box", "box": (tuple(self.between),)}
         # The total is public, and kept, where a table knows its number of rows.
-        shrunk = JamesSteinGaussian(scale=noise.scale, rank_deficient="n" in found.public)
+        shrunk = JamesSteinGaussian(
+            scale=noise.scale, rank_deficient=bool(self.known) or "n" in found.public, **settings
+        )
 
         @cache
         def forecast() -> Forecast:
             cells = self.schema.cells(found.by)
-            largest = shrunk.l2_cost(_spread_out(cells)) / cells
-            bias = shrunk.largest_bias(cells)
-            return Forecast(error=lambda level: float(noise.error(level)), bias=bias, squares=(largest, largest))
+            largest = _unclipped(shrunk).l2_cost(shrunk.agreeing(_spread_out(cells))) / cells
+            bias = None if self.between is not None else shrunk.largest_bias(cells)
+            ends = (None, None) if self.between is None else (float(self.between[0]), float(self.between[1]))
+            error = lambda level: float(noise.error(level))  # noqa: E731
+            return Forecast(error=error, bias=bias, squares=(largest, largest), ends=ends)
 
         return replace(found, mechanism=shrunk, forecast=forecast)
 
@@ -649,14 +678,66 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
             return super()._notes(found)
         cells = self.schema.cells(found.by)
         mechanism = cast(JamesSteinGaussian, found.mechanism)
-        even = mechanism.l2_cost(np.zeros(cells))
-        any_table = mechanism.l2_cost(_spread_out(cells))
         plain = cells * mechanism.scale**2
+        open_ended = _unclipped(mechanism)
+        even, any_table = (open_ended.l2_cost(mechanism.agreeing(one)) for one in (np.zeros(cells), _spread_out(cells)))
+        bias = f"No cell has a bias above {mechanism.largest_bias(cells):.3g}"
+        if self.between is not None:
+            bias = "Cells between their ends are closer to the truth, and biased towards the middle"
+        taken = "" if self.known is None else f". Totals by {', '.join(self.known)} are taken as public, unchecked"
         return (
-            f"shrink: the squared errors of all {cells} cells add up to {even:.3g} where cells are equal and at most "
-            f"{any_table:.3g}, on average; without it {plain:.3g}. No cell has a bias above "
-            f"{mechanism.largest_bias(cells):.3g}. The error is that of the cells before",
+            f"shrink: the squared errors of all {cells} cells add up to {even:.3g} where cells are equal and at "
+            f"most {any_table:.3g}, on average; without it {plain:.3g}. {bias}{taken}. The error is that of the cells before",
         )
+
+
+def _unclipped(mechanism: JamesSteinGaussian) -> JamesSteinGaussian:
+    return replace(mechanism, clip="none", box=None)
+
+
+def public_totals(
+    table: ContingencyTable, known: Mapping[str, Mapping[Any, float]], rows: int | None
+) -> tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]:
+    """Public totals as linear facts about the cells: their coefficients, and their values.
+
+    Of a column that is known whole after another one, the last label says nothing new.
+
+    Examples
+    --------
+    >>> table = ContingencyTable({"arm": ["A", "B"], "sex": ["f", "m"]})
+    >>> public_totals(table, {"arm": {"A": 50, "B": 40}, "sex": {"f": 60, "m": 30}}, None)
+    (((1.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 1.0), (1.0, 0.0, 1.0, 0.0)), (50.0, 40.0, 60.0))
+    """
+    everybody = None if rows is None else float(rows)
+    coefficients: list[tuple[float, ...]] = []
+    values: list[float] = []
+    if rows is not None:
+        coefficients.append((1.0,) * table.cells)
+        values.append(float(rows))
+    for column, totals in known.items():
+        if column not in table.axes:
+            raise InvalidParameter("known", column, "is not a column of the table", spelling(column, table.axes))
+        axis = table.axes.index(column)
+        labels = list(table.columns[column].labels)
+        listed = {label: requirements.finite("known", total) for label, total in totals.items()}
+        if not listed or not {*listed} <= {*labels}:
+            raise InvalidParameter(
+                "known", dict(totals), f"must be totals of labels of {column}", f"Its labels: {labels}."
+            )
+        if len(listed) == len(labels):
+            whole = math.fsum(listed.values())
+            if everybody is not None and whole != everybody:
+                rule = f"must add up to the same number of rows: {whole:g} by {column}, {everybody:g} before"
+                raise InvalidParameter("known", dict(totals), rule, "Correct the totals.")
+            if everybody is not None:
+                del listed[labels[-1]]
+            everybody = whole
+        for label, total in listed.items():
+            inside = np.zeros(table.shape)
+            np.moveaxis(inside, axis, 0)[labels.index(label)] = 1.0
+            coefficients.append(tuple(inside.ravel().tolist()))
+            values.append(total)
+    return tuple(coefficients), tuple(values)
 
 
 # ---- The best mechanism for a table, chosen from public facts before any data is read.
