@@ -90,7 +90,7 @@ def test_public_totals_are_kept_and_save_error(neighbours):
     assert errors[0] < 0.7 * errors[1]
     assert np.mean([one.noise_interval().contains(CELLS) for one in found[0]]) > 0.9
     note = str(mine.plan.table(["sex", "c"], mu=0.2, shrink=True, known=known)).replace("\n", " ")
-    assert "taken as public" in " ".join(note.split())
+    assert "are taken as public, unchecked" in " ".join(note.split())
 
 
 def test_cells_are_kept_between_public_ends():
