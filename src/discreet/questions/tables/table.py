@@ -680,14 +680,14 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
         mechanism = cast(JamesSteinGaussian, found.mechanism)
         plain = cells * mechanism.scale**2
         open_ended = _unclipped(mechanism)
-        even, any_table = (open_ended.l2_cost(mechanism.agreeing(one)) for one in (np.zeros(cells), _spread_out(cells)))
+        even, most = (open_ended.l2_cost(mechanism.agreeing(one)) for one in (np.zeros(cells), _spread_out(cells)))
         bias = f"No cell has a bias above {mechanism.largest_bias(cells):.3g}"
         if self.between is not None:
             bias = "Cells between their ends are closer to the truth, and biased towards the middle"
         taken = "" if self.known is None else f" Totals by {', '.join(self.known)} are taken as public, unchecked."
         return (
             f"shrink: the squared errors of all {cells} cells add up to {even:.3g} where cells are equal and at most "
-            f"{any_table:.3g}, on average; without it {plain:.3g}. {bias}.{taken} The error is that of the cells before",
+            f"{most:.3g}, on average; without it {plain:.3g}. {bias}.{taken} The error is that of the cells before",
         )
 
 
