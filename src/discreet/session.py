@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from threading import RLock
 from typing import Any, TypeVar, cast
@@ -51,7 +52,7 @@ from discreet.results.ledger import Ledger
 # locks are never released, and an engine's own threads are gone. The child is refused in words instead of waiting.
 
 
-class InUse:
+class InUse(AbstractContextManager[None]):
     """A context in which a thread uses something, named in the refusal.
 
     Examples
@@ -530,6 +531,7 @@ class Groups(Questions):
 
     def __init__(self, session: Session, columns: Sequence[str]) -> None:
         self.session, self.columns, self.schema = session, tuple(columns), session.schema
+        self._use = session._use
 
     def ask(self, question: Question[A]) -> GroupedRelease[Any]:
         """Answer a question for each group, and charge the ledger for it."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -43,12 +44,15 @@ class Asked(Generic[P, A]):
 
     def __init__(self, named: Callable[[], Callable[Concatenate[Schema, P], Question[A]]]) -> None:
         self._named = named
+        self._found: Callable[Concatenate[Schema, P], Question[A]] | None = None
 
-    @cached_property
+    @property
     def question(self) -> Callable[Concatenate[Schema, P], Question[A]]:
         """The class of the question."""
-        with _IMPORTING:
-            return self._named()
+        if self._found is None:  # no cached property: before Python 3.12 it has a lock that a fork may leave held
+            with _IMPORTING:
+                self._found = self._named()
+        return self._found
 
     @overload
     def __get__(self, owner: None, kind: Any = None) -> Asked[P, A]: ...
@@ -63,8 +67,9 @@ class Asked(Generic[P, A]):
             return self
 
         def ask(*settings: P.args, **named: P.kwargs) -> Any:
-            _check_names(self.question, settings, named)
-            return owner.ask(self.question(owner.schema, *settings, **named))
+            with owner._use:  # making the question takes locks already
+                _check_names(self.question, settings, named)
+                return owner.ask(self.question(owner.schema, *settings, **named))
 
         ask.__doc__ = self.question.__doc__
         vars(ask)["__signature__"] = _signature(self.question)
@@ -95,6 +100,9 @@ class Questions:
 
     ``mean("age", epsilon=0.5)`` is short for ``ask(MeanQuestion(schema, "age", epsilon=0.5))``.
     """
+
+    _use: AbstractContextManager[None] = nullcontext()
+    """The context in which a question is made and asked."""
 
     profile = Asked(lambda: questions.ProfileQuestion)
     usable_values = Asked(lambda: questions.UsableValuesQuestion)
