@@ -51,7 +51,8 @@ def test_what_a_bound_decides_the_law_would_decide_alike(share, scale, chance):
         lower = np.arange(1, cells)
         for reached in np.linspace(-3, 30, 60) * scale * max(share, 1 - share):
             law = noise_beyond(share, np.full(lower.size, reached), lower, cells, scale) >= chance
-            assert (_possible(share, np.full(lower.size, reached), scale, chance) == law).all()
+            of = np.full(lower.size, cells)
+            assert (_possible(share, np.full(lower.size, reached), lower, of, scale, chance) == law).all()
 
 
 def test_a_hundred_quantiles_fit_into_memory():
@@ -86,7 +87,7 @@ def rounds_of(rows, mechanism, seed, monkeypatch):
     counts[[0, -1]] -= 1
     with monkeypatch.context() as patched:
         patched.setattr(nested_counts, "Geometric", script)
-        mechanism._intervals((steps, counts), None)
+        mechanism._rounds([(steps, counts)], None, exact=True)
     return script.rounds
 
 
@@ -191,9 +192,42 @@ def test_the_interval_covers_with_the_chance_that_was_asked():
     rng, repeats, held = np.random.default_rng(8), 2000, 0
     part = (np.arange(100), np.full(100, 5))
     for _ in range(repeats):
-        first, last, _ = _Counted.of(part, np.arange(101), 1.5, rng).left(0.9, 0.4)
-        held += first <= 89 <= last
+        first, last, _ = _Counted.of(part, np.arange(101), 101, 1.5, rng).left(0.9, 0.4)
+        held += int(first[0] <= 89 <= last[0])
     assert 0.6 - 0.03 < held / repeats < 0.9
+
+
+class ByCount(Scripted):
+    """Noise that follows from the count alone, so that it is the same for a group wherever it stands."""
+
+    def draw(self, truth, *, rng):
+        return truth + np.rint(self.scale * (truth * 2654435761 % 7 - 3))
+
+
+@pytest.mark.parametrize("lowest", [-5, 0, 30])
+def test_groups_at_once_are_groups_one_by_one(lowest, monkeypatch):
+    mechanism = NestedCounts(rate=0.5, shares=(0.5, 0.9), miss=0.05, lowest=lowest, highest=100_000, grid=1.0)
+    rng, parts = np.random.default_rng(4), []
+    for rows, top in ((0, 50), (40, 90_000), (3000, 500), (100, 100_000), (20_000, 100_000), (20_000, 2000)):
+        data = np.append(rng.integers(lowest, top + 1, rows), [lowest, 100_000])
+        parts.append(np.unique(data, return_counts=True))
+    monkeypatch.setattr(nested_counts, "Geometric", ByCount(0))
+    together = mechanism._rounds(parts, None, exact=True)
+    for group, part in enumerate(parts):
+        assert (together[group] == mechanism._rounds([part], None, exact=True)[0]).all()
+
+
+@pytest.mark.parametrize("rate", [0.1, 1.0, 8.0])
+def test_what_plans_simulate_is_as_wide_as_what_is_drawn(rate):
+    mechanism = NestedCounts(rate=rate, shares=(0.5, 0.95), miss=0.05, lowest=0, highest=5000, grid=1.0)
+    steps, counts = np.unique(
+        np.append(np.random.default_rng(6).integers(0, 5001, 2000), [0, 5000]), return_counts=True
+    )
+    both = [
+        mechanism._rounds([(steps, counts)] * 300, np.random.default_rng(2), exact=exact) for exact in (True, False)
+    ]
+    drawn, simulated = (np.mean(one[..., 2] - one[..., 0], axis=0) for one in both)
+    np.testing.assert_allclose(simulated, drawn, rtol=0.06, atol=1)
 
 
 def test_the_guarantee_and_the_interval_decide():

@@ -127,6 +127,16 @@ def test_a_narrow_predictor_is_no_obstacle():
     assert np.median(errors) < 0.15
 
 
+def test_the_planned_error_is_that_of_releases():
+    """400 releases of rows that are spread evenly; the plan's own 40 data sets tell the 95 % point to about a fifth."""
+    question = SlopeQuestion(WIDE, "y", on="x", epsilon=1.0, expected_rows=400)
+    rng, found, farther = np.random.default_rng(11), question.measurement, []
+    for trial in range(400):
+        drawn = found.mechanism.draw(found.statistic.histogram(rng.uniform(size=(400, 2)), str(trial)), rng=rng)
+        farther.append(max(map(abs, found.statistic.ends(drawn))))
+    assert 0.8 < np.quantile(farther, 0.95) / question.plan().error_95 < 1.25
+
+
 def test_a_session_answers_stores_and_reads_back():
     rows = line(np.random.default_rng(8), 3000, 0.2)
     table = pyarrow.table({"x": rows[:, 0], "y": rows[:, 1]})

@@ -19,7 +19,7 @@ from .test_every_question import ASKED, SCHEMA, guarantee
 
 DATA_SETS, ANSWERS = 6, 1200
 MEASURED = (MeasuredQuestion, TableTest)
-ELSEWHERE = ("common_labels", "clusters", "compare_means", "compare_arms", "running_total")
+ELSEWHERE = ("common_labels", "clusters", "compare_means", "compare_arms", "running_total", "slope")
 """Their plans are checked by runs in tests of their own."""
 
 
@@ -137,7 +137,7 @@ def test_the_planned_error_is_that_of_answers(name, of):
 
 DEPENDS = (
     "mean", "proportion", "variance", "std", "covariance_matrix", "regression", "logistic_regression", "quantile",
-    "mode", "compare_means", "compare_arms", "signed_rank",
+    "mode", "compare_means", "compare_arms", "signed_rank", "slope",
 )  # fmt: skip
 """Questions whose error depends on the data."""
 

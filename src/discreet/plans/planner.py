@@ -431,7 +431,7 @@ class Rehearsed:
     median_error, error
         Half of the errors, and 95 % of them, are at most this. Of labels: the share of wrong ones.
     noise_width, population_width
-        Mean width of the 95 % intervals; None where there is none.
+        Median width of the 95 % intervals; None where there is none.
     """
 
     measure: str
@@ -616,4 +616,4 @@ def _error(own: Reading, true: Reading) -> float:
 
 def _width(intervals: Sequence[Any]) -> float | None:
     widths: NDArray[np.float64] = np.array([one.high - one.low for one in intervals if one is not None], dtype=float)
-    return float(widths.mean()) if widths.size else None
+    return float(np.median(widths)) if widths.size else None  # one that is unbounded is no typical one

@@ -143,10 +143,13 @@ def typical_ranks(mechanism: Chosen, shares: tuple[float, ...], rows: int, level
     rng = np.random.default_rng(1)  # no data is read: a plan says the same each time
     targets = np.array([float(share_of(share)) * rows for share in shares])
     ranks = _ranks(targets, rows, _sharpness(mechanism))
-    errors = []
-    for _ in range(_DATA_SETS):  # groups are alike, so one stands for all
-        data = _spread(ranks, rows, mechanism, rng)
-        errors.append(_off(data, _published(data, mechanism, len(shares), rng), targets))
+    data = [_spread(ranks, rows, mechanism, rng) for _ in range(_DATA_SETS)]  # groups are alike: one stands for all
+    if isinstance(mechanism, NestedCounts):
+        drawn = mechanism.simulated([one for one in data for _ in range(_ANSWERS)], rng)
+        published = list(drawn[..., ::2].reshape(_DATA_SETS, _ANSWERS, len(shares), 2))  # the middle is no end
+    else:
+        published = [_published(one, mechanism, len(shares), rng) for one in data]
+    errors = [_off(one, ends, targets) for one, ends in zip(data, published, strict=True)]
     return float(np.max(np.quantile(np.concatenate(errors), level, axis=0, method="higher")))
 
 
@@ -156,7 +159,9 @@ def _sharpness(mechanism: Chosen) -> float:
     return mechanism.factor if isinstance(mechanism, QuantileChoice) else mechanism.rate
 
 
-def _published(data: Histogram, mechanism: Chosen, quantiles: int, rng: np.random.Generator) -> Integers:
+def _published(
+    data: Histogram, mechanism: QuantileChoice | QuantileInterval, quantiles: int, rng: np.random.Generator
+) -> Integers:
     """Steps that are published: answers × quantiles × 1, or × 2 for the ends of intervals."""
     if isinstance(mechanism, QuantileChoice) and not mechanism.recursive:
         return _chosen(data, mechanism, rng)

@@ -49,7 +49,8 @@ _PER_UNIT = 4096
 """Cells of the ladder per unit of asinh(slope/scale): a cell is as wide as 1/4096 of its slope."""
 _SAMPLING = 0.4
 """Part of an interval's error that sampling may take on either side; the noise has the rest."""
-_DATA_SETS = 40
+_DATA_SETS, _ANSWERS = 40, 8
+"""From each data set so many releases: 95 % of the errors are then known to about 5 %."""
 _MOST_PAIRS = 100
 
 # ---- The order of rows: by a secret, so that pairs are a random matching, and each row's place is its own affair
@@ -284,12 +285,14 @@ def _typical_ends(statistic: PairSlopes, mechanism: Mechanism, rows: int) -> Arr
     """Distances of the farther end from the slope, which is 0, where rows are spread evenly over both bounds."""
     rng = np.random.default_rng(1)  # no data is read: a plan says the same each time
     spread = [(bounds.low, bounds.high) for bounds in (statistic.predictor, statistic.outcome)]
-    farther = []
-    for place in range(_DATA_SETS):
-        columns = np.column_stack([rng.uniform(*ends, rows) for ends in spread])
-        drawn = mechanism.draw(statistic.histogram(columns, str(place)), rng=rng)
-        farther.append(max(map(abs, statistic.ends(drawn))))
-    return np.array(farther)
+    data = [np.column_stack([rng.uniform(*ends, rows) for ends in spread]) for _ in range(_DATA_SETS)]
+    histograms = [statistic.histogram(columns, str(place)) for place, columns in enumerate(data)]
+    counted = [one for one in histograms for _ in range(_ANSWERS)]
+    if isinstance(mechanism, NestedCounts):
+        drawn = mechanism.simulated([(steps, rows) for steps, rows in counted], rng)
+    else:
+        drawn = np.array([mechanism.draw(one, rng=rng) for one in counted])
+    return np.array([max(map(abs, statistic.ends(np.ravel(one)))) for one in drawn])
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ Proofs: ``docs/proofs/quantile.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Self
+from statistics import NormalDist
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.door import Rng
@@ -82,84 +84,158 @@ def noise_beyond(share: float, reached: Array, lower: quantile.Integers, cells: 
     return np.asarray(np.sum(masses * chances, axis=1))
 
 
-def _possible(share: float, reached: Array, scale: float, chance: float) -> NDArray[np.bool_]:
-    """For j = 1 … m − 1: whether noise reaches so far with at least a chance, which is at most a half."""
-    lower, cells = np.arange(1, reached.size + 1), reached.size + 1
+def _possible(
+    share: float,
+    reached: Array,
+    lower: quantile.Integers,
+    cells: quantile.Integers,
+    scale: float,
+    chance: float,
+    exact: bool = True,
+) -> NDArray[np.bool_]:
+    """For ``lower`` of so many cells: whether noise reaches so far with at least a chance, which is at most a half.
+
+    Where ``exact`` is False, as for plans, by the first four cumulants of the noise in place of its law.
+    """
     squares = 2 * scale**2 * ((1 - share) ** 2 * lower + share**2 * (cells - lower))
     # Noise is symmetric, and beyond Bernstein's bound it is too unlikely: its law decides in between.
     bound = np.maximum(reached, 0.0) ** 2 / (2 * (squares + max(share, 1 - share) * scale * np.maximum(reached, 0.0)))
-    found = bound <= -math.log(chance)
+    found = np.asarray(bound <= -math.log(chance))
     open_ = np.flatnonzero(found & (reached > 0))
-    found[open_] = noise_beyond(share, reached[open_], lower[open_], cells, scale) >= chance
+    if exact or scale < 1:  # whole numbers of small noise are too coarse for cumulants, and their law is quick
+        for many in np.unique(cells[open_]).tolist():
+            some = open_[cells[open_] == many]
+            found[some] = noise_beyond(share, reached[some], lower[some], many, scale) >= chance
+        return found
+    spread = _variance(scale) * squares / (2 * scale**2)
+    # Cornish and Fisher; each noise has a fourth cumulant of 3·variance² + variance
+    fourth = (1 - share) ** 4 * lower + share**4 * (cells - lower)
+    excess = fourth * (3 * _variance(scale) ** 2 + _variance(scale)) / np.maximum(spread, 1e-300) ** 2
+    far = NormalDist().inv_cdf(1 - chance)
+    found[open_] = (reached <= np.sqrt(spread) * (far + (far**3 - 3 * far) / 24 * excess))[open_]
     return found
 
 
 # ---- A round: noisy counts of cells, what they leave of a quantile, and the cells of the next round
+#
+# All groups go through a round at once, as one list of edges, group after group. An edge is told by its distance from
+# the lowest point of the grid. A group's last edge begins no cell; its count is 0.
 
 
 @dataclass(frozen=True)
 class _Counted:
-    """Cells of grid steps, each from its start to before the next, with noisy counts of rows."""
+    """Cells of several groups, each from its edge to before the next, with noisy counts of rows."""
 
     edges: quantile.Integers
+    first: quantile.Integers
+    """The place of each group's first edge; after them, the number of edges."""
     counts: Array
     scale: float
 
     @classmethod
     def of(
-        cls, part: quantile.Histogram, edges: quantile.Integers, scale: float, rng: np.random.Generator | None
+        cls,
+        rows: quantile.Histogram,
+        edges: quantile.Integers,
+        span: int,
+        scale: float,
+        rng: np.random.Generator | None,
     ) -> _Counted:
-        steps, rows = part
-        totals = np.bincount(np.searchsorted(edges, steps, side="right") - 1, weights=rows, minlength=edges.size - 1)
-        return cls(edges, np.asarray(Geometric(scale).draw(totals.astype(np.int64), rng=rng)), scale)
+        """Counts of rows between edges, both told by their place in their group and ``span`` times the group."""
+        keys, weights = rows
+        totals = np.bincount(np.searchsorted(edges, keys, side="right") - 1, weights=weights, minlength=edges.size)
+        inside = np.append(np.diff(edges // span) == 0, False)
+        counts = np.zeros(edges.size)
+        counts[inside] = Geometric(scale).draw(totals[inside].astype(np.int64), rng=rng)
+        return cls(edges % span, np.append(0, np.flatnonzero(~inside) + 1), counts, scale)
+
+    @cached_property
+    def upto(self) -> Array:
+        """Noisy rows before each edge, groups before its own included."""
+        return np.asarray(np.append(0.0, np.cumsum(self.counts)[:-1]))
+
+    def each(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of groups, for each of their edges."""
+        return np.repeat(values, np.diff(self.first))
 
     def over(self, share: float) -> Array:
         """Noisy rows below each edge, less those below the quantile."""
-        upto = np.append(0.0, np.cumsum(self.counts))
-        return np.asarray(upto - share * upto[-1])
+        before = self.upto[self.first[:-1]]
+        total = self.upto[self.first[1:] - 1] - before
+        return np.asarray(self.upto - self.each(before) - share * self.each(total))
 
-    def left(self, share: float, miss: float | None = None) -> tuple[int, int, int]:
-        """The first and the last cell that the quantile may lie in, and the one that it seems to lie in.
+    def left(
+        self, share: float, miss: float | None = None, *, exact: bool = True
+    ) -> tuple[quantile.Integers, quantile.Integers, quantile.Integers]:
+        """For each group the first and the last cell that the quantile may lie in, and the one that it seems to lie in.
 
         Roughly where nothing is said of the chance to miss it, else by the law of the noise.
         """
-        apart = self.over(share)[1:-1]
-        if miss is None:
-            lower = np.arange(1, self.counts.size)
-            terms = (1 - share) ** 2 * lower + share**2 * (self.counts.size - lower)
-            reach = _ROUGH * np.sqrt(_variance(self.scale) * terms)
-            above, below = apart <= reach, apart >= -reach
-        else:
-            above, below = (_possible(share, side, self.scale, miss / 2) for side in (apart, -apart))
-        seems = int(np.argmax(np.append(apart, math.inf) >= 0))
-        kept = np.append(np.flatnonzero(np.append(True, above) & np.append(below, True)), seems)
-        return int(kept.min()), int(kept.max()), seems
-
-    def interval(self, share: float, miss: float) -> tuple[int, int, int]:
-        """Lower end, estimate and upper end, in steps."""
-        first, last, seems = self.left(share, miss)
         over = self.over(share)
-        before = min(float(over[: seems + 1].max()), 0.0)
-        after = max(float(over[seems + 1]), 0.0)
-        within = -before / (after - before) if after > before else 0.5
-        start = int(self.edges[seems])
-        end = int(self.edges[seems + 1]) - 1
-        return int(self.edges[first]), start + round(within * (end - start)), int(self.edges[last + 1]) - 1
+        cells = self.each(np.diff(self.first) - 1)
+        lower = np.arange(over.size) - self.each(self.first[:-1])
+        begins, ends = lower == 0, lower == cells
+        inner = ~(begins | ends)
+        above, below = ~inner, ~inner
+        if miss is None:
+            terms = (1 - share) ** 2 * lower + share**2 * (cells - lower)
+            reach = _ROUGH * np.sqrt(_variance(self.scale) * terms)
+            above, below = above | (over <= reach), below | (over >= -reach)
+        else:
+            for found, side in ((above, over), (below, -over)):
+                found[inner] = _possible(share, side[inner], lower[inner], cells[inner], self.scale, miss / 2, exact)
+        reached = np.flatnonzero(ends | (inner & (over >= 0)))
+        seems = reached[np.searchsorted(reached, self.first[:-1], side="right")] - 1
+        kept = above & np.append(below[1:], False) & ~ends
+        kept[seems] = True
+        places = np.flatnonzero(kept)
+        start, end = (np.searchsorted(places, self.first[one]) for one in (slice(None, -1), slice(1, None)))
+        return places[start], places[end - 1], seems
 
-    def cut(self, first: int, last: int, cells: int) -> quantile.Integers:
-        """Edges inside some cells: a third each by their number, by their widths and by the rows that seem there."""
-        edges = self.edges[first : last + 2]
-        rows = np.maximum(self.counts[first : last + 1], 0.0)
-        parts = 1 / rows.size + np.diff(edges) / (edges[-1] - edges[0]) + rows / max(rows.sum(), 1.0)
-        places = np.append(0.0, np.cumsum(parts))
-        wanted = np.linspace(0.0, places[-1], min(cells, int(edges[-1] - edges[0])) + 1)
-        return np.asarray(np.rint(np.interp(wanted, places, edges - edges[0])).astype(np.int64) + edges[0])
+    def interval(self, share: float, miss: float, *, exact: bool) -> quantile.Integers:
+        """Lower end, estimate and upper end of each group, in steps above the lowest point."""
+        first, last, seems = self.left(share, miss, exact=exact)
+        over = self.over(share)
+        highest = np.maximum.reduceat(over, np.column_stack([self.first[:-1], seems + 1]).ravel())[::2]
+        before, after = np.minimum(highest, 0.0), np.maximum(over[seems + 1], 0.0)
+        within = np.where(after > before, -before / np.where(after > before, after - before, 1.0), 0.5)
+        start = self.edges[seems]
+        estimate = start + np.rint(within * (self.edges[seems + 1] - 1 - start)).astype(np.int64)
+        return np.column_stack([self.edges[first], estimate, self.edges[last + 1] - 1])
+
+    def cut(
+        self, first: quantile.Integers, last: quantile.Integers, cells: quantile.Integers
+    ) -> tuple[quantile.Integers, quantile.Integers]:
+        """Edges inside some cells, after their groups: a third each by number, width and the rows that seem there."""
+        sizes = last - first + 1
+        place = _ranges(first, sizes + 1)  # of the edges of these cells; the last one begins none of them
+        begins = np.append(0, np.cumsum(sizes + 1)[:-1])
+        rows, widths = np.maximum(self.counts[place], 0.0), np.append(np.diff(self.edges[place]), 0)
+        rows[begins + sizes] = widths[begins + sizes] = 0
+        reach = self.edges[last + 1] - self.edges[first]
+        parts = 1 / np.repeat(sizes, sizes + 1) + widths / np.repeat(reach, sizes + 1)
+        parts += rows / np.repeat(np.maximum(np.add.reduceat(rows, begins), 1.0), sizes + 1)
+        places = np.append(0.0, np.cumsum(parts)[:-1])  # a group's last edge adds a gap to the next one
+        pieces = np.minimum(cells, reach)
+        step = (places[begins + sizes] - places[begins]) / pieces
+        turn = _ranges(np.zeros_like(pieces), pieces + 1)
+        wanted = np.repeat(places[begins], pieces + 1) + turn * np.repeat(step, pieces + 1)
+        wanted[np.cumsum(pieces + 1) - 1] = places[begins + sizes]
+        along = np.interp(wanted, places, self.edges[place] - np.repeat(self.edges[first], sizes + 1))
+        groups = np.repeat(np.arange(sizes.size), pieces + 1)
+        return groups, np.rint(along).astype(np.int64) + self.edges[first][groups]
 
 
-def _best(rows: float, noise: float) -> tuple[float, int]:
+def _ranges(starts: quantile.Integers, sizes: quantile.Integers) -> quantile.Integers:
+    """start, start + 1, … of such sizes, one after another."""
+    ends = np.cumsum(sizes)
+    return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
+
+
+def _best(rows: Array, noise: float) -> tuple[Array, quantile.Integers]:
     """The fewest rows inside an interval, noise·√m for the noise of m cells and rows/m for their size, and that m."""
-    cells = min(max((2 * rows / noise) ** (2 / 3), _FEWEST), _MOST)
-    return noise * math.sqrt(cells) + rows / cells, round(cells)
+    cells = np.clip((2 * rows / noise) ** (2 / 3), _FEWEST, _MOST)
+    return noise * np.sqrt(cells) + rows / cells, np.rint(cells).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,19 +339,21 @@ class NestedCounts(Mechanism):
         """Lower end, estimate and upper end of each quantile, group by group."""
         random = None if rng is None else generator(rng)
         parts = quantile.group_histograms(truth, self.lowest, self.highest, self.groups)
-        steps = [step for part in parts for one in self._intervals(part, random) for step in one]
-        return np.array([step * self.grid for step in steps])
+        return np.asarray(np.ravel(self._rounds(parts, random, exact=True)) * self.grid)
+
+    def simulated(self, parts: Sequence[quantile.Histogram], rng: np.random.Generator) -> quantile.Integers:
+        """Runs on many histograms at once, for plans: groups × quantiles × lower end, estimate and upper end, in steps.
+
+        What an interval must hold is decided by the cumulants of the noise, and not by its law.
+        """
+        return self._rounds(parts, rng, exact=False)
 
     @cached_property
     def ladder(self) -> quantile.Integers:
         """Edges of the first round: closer and closer to zero, or to the end that is next to it."""
         centre = min(max(0, self.lowest), self.highest)
         away = (self.highest - self.lowest) * 10 ** (-np.arange(_LADDER) / 4)
-        return self._edges([centre, centre + 1], centre + np.rint(away), centre - np.rint(away))
-
-    def _edges(self, *lists: ArrayLike) -> quantile.Integers:
-        """Edges in order, each once, from the lowest point of the grid to after the highest."""
-        inside = np.concatenate([np.asarray(one, dtype=np.int64) for one in lists])
+        inside = np.concatenate([[centre, centre + 1], centre + np.rint(away), centre - np.rint(away)]).astype(np.int64)
         ends = [self.lowest, self.highest + 1]
         return np.unique(np.concatenate([ends, inside[(inside > ends[0]) & (inside < ends[1])]]))
 
@@ -284,33 +362,59 @@ class NestedCounts(Mechanism):
         worst = max((1 - share) ** 2 + share**2 for share in self.shares)
         return math.sqrt(_variance(1 / rate) * worst * len(self.shares) / 2)
 
-    def _intervals(self, part: quantile.Histogram, rng: np.random.Generator | None) -> list[tuple[int, int, int]]:
+    def _rounds(
+        self, parts: Sequence[quantile.Histogram], rng: np.random.Generator | None, *, exact: bool
+    ) -> quantile.Integers:
         """Rounds until another one would not narrow the intervals; what decides are noisy counts alone."""
+        groups, points = len(parts), self.highest + 1 - self.lowest
+        span = points + 1
+        keys = np.concatenate([steps - self.lowest + group * span for group, (steps, _) in enumerate(parts)])
+        weights = np.concatenate([counts for _, counts in parts])
         shares = [float(quantile.share_of(share)) for share in self.shares]
+        found = np.zeros((groups, len(shares), 3), dtype=np.int64)
         left = Fraction(self.rate)
-        last, hulls = self.highest - self.lowest < 2 * _FEWEST, []
-        edges = np.arange(self.lowest, self.highest + 2) if last else self.ladder
+        going, last = np.ones(groups, dtype=bool), np.full(groups, points <= 2 * _FEWEST)
+        begin = np.arange(points + 1) if points <= 2 * _FEWEST else self.ladder - self.lowest
+        edges = np.ravel(np.arange(groups)[:, None] * span + begin)
+        hulls = np.zeros(0, dtype=np.int64)
         for more in range(_ROUNDS - 1, -1, -1):
-            scale = not_below(1 / (left if last else _SHARE * left))
-            counted = _Counted.of(part, edges, scale, rng)
-            if last:
-                break
-            left -= 1 / Fraction(scale)
-            found = [counted.left(share)[:2] for share in shares]
-            cells, last = self._next(counted, found, float(left))
-            last = last or more == 1
-            hulls += [edge for first, end in found for edge in (counted.edges[first], counted.edges[end + 1])]
-            beside = [counted.edges[max(first - 1, 0)] for first, _ in found]
-            beside += [counted.edges[min(end + 2, counted.counts.size)] for _, end in found]
-            edges = self._edges(hulls, beside, *(counted.cut(*hull, cells) for hull in found))
-        return [counted.interval(share, self.miss) for share in shares]
+            for ending in (True, False):
+                here = going & (last == ending)
+                asked = np.flatnonzero(here)
+                if not asked.size:
+                    continue
+                scale = not_below(1 / (left if ending else _SHARE * left))
+                some = here[keys // span]
+                counted = _Counted.of((keys[some], weights[some]), edges[here[edges // span]], span, scale, rng)
+                if ending:
+                    own = [counted.interval(share, self.miss, exact=exact) for share in shares]
+                    found[asked] = np.stack(own, axis=1) + self.lowest
+                    going[asked] = False
+                    continue
+                left -= 1 / Fraction(scale)
+                kept = [counted.left(share)[:2] for share in shares]
+                cells, stops = self._next(counted, kept, float(left))
+                last[asked] = stops | (more == 1)
+                hull = [counted.edges[one] for first, end in kept for one in (first, end + 1)]
+                beside = [counted.edges[np.maximum(first - 1, counted.first[:-1])] for first, _ in kept]
+                beside += [counted.edges[np.minimum(end + 2, counted.first[1:] - 1)] for _, end in kept]
+                cuts = [counted.cut(first, end, cells) for first, end in kept]
+                hulls = np.concatenate([hulls[here[hulls // span]], *(asked * span + one for one in hull)])
+                ends = [asked * span, asked * span + points]
+                finer = [asked[own] * span + one for own, one in cuts]
+                edges = np.unique(np.concatenate([*ends, hulls, *(asked * span + one for one in beside), *finer]))
+        return found
 
-    def _next(self, counted: _Counted, found: list[tuple[int, int]], rate: float) -> tuple[int, bool]:
-        """Cells for each quantile in the next round, and whether it should be the last."""
-        rows = max(max(float(counted.counts[first : end + 1].sum()) for first, end in found), 4 * counted.scale)
+    def _next(
+        self, counted: _Counted, found: list[tuple[quantile.Integers, quantile.Integers]], rate: float
+    ) -> tuple[quantile.Integers, NDArray[np.bool_]]:
+        """For each group, cells for each quantile in the next round, and whether it should be the last."""
+        inside = [counted.upto[end + 1] - counted.upto[first] for first, end in found]
+        rows = np.maximum(np.max(inside, axis=0), 4 * counted.scale)
         stop, cells = _best(rows, 2 * _FINE * self._noise(rate))
         share = float(_SHARE)
         fewer, finer = _best(1.5 * rows, 2 * _ROUGH * self._noise(share * rate))
         on = _best(fewer, 2 * _FINE * self._noise((1 - share) * rate))[0]
-        wide = any(int(counted.edges[end + 1] - counted.edges[first]) > _FEWEST for first, end in found)
-        return (finer, False) if wide and on < _GAIN * stop else (cells, True)
+        widths = [counted.edges[end + 1] - counted.edges[first] for first, end in found]
+        goes_on = (np.max(widths, axis=0) > _FEWEST) & (on < _GAIN * stop)
+        return np.where(goes_on, finer, cells), ~goes_on
