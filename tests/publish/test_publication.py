@@ -357,3 +357,55 @@ def test_a_number_of_which_nothing_is_known_is_no_end_of_a_range() -> None:
     assert findings({"test": None, "subject": "pay", "readings": alike}) == [
         "Nothing can be said of how the mean pay differs: noise and sampling hide it."
     ]
+
+
+def test_a_report_answers_first_and_speaks_in_the_words_of_its_reader(tmp_path) -> None:
+    """One number stands beside its finding; one quantile is called by its name; bins, terms and columns are words."""
+    rng = np.random.default_rng(3)
+    frame = {"S": rng.choice(["1", "2"], 2000), "R": rng.choice(["n", "s"], 2000), "P": rng.uniform(0, 99, 2000)}
+    pq.write_table(pa.table(frame), tmp_path / "people.parquet")
+    (tmp_path / "plan.toml").write_text(
+        """title = "Pay"
+[source]
+path = "people.parquet"
+[budget]
+epsilon = 100.0
+[schema]
+noun = "person"
+[schema.columns]
+S = { labels = { 1 = "men", 2 = "women" }, label = "Sex" }
+R = { categories = ["n", "s"], label = "Region" }
+P = { low = 0, high = 100, label = "Pay", measured_in = "€" }
+"""
+        + "".join(
+            f'[[release]]\nask = "{ask}"\n{settings}\n'
+            for ask, settings in (
+                ("count", ""),
+                ("median", 'column = "P"\nby = ["R", "S"]'),
+                ("quantile", 'column = "P"\nprobabilities = 0.9'),
+                ("histogram", 'column = "P"\nedges = [0, 50, 100]'),
+                ("compare_means", 'column = "P"\nby = "S"'),
+                ("regression", 'column = "P"\non = ["S", "R"]'),
+            )
+        ),
+        encoding="utf-8",
+    )
+    page = Job(tmp_path / "plan.toml").run().page.read_text(encoding="utf-8")
+    shown, _, plan = page.partition("The plan</h2>")
+    assert "[schema.columns]" in plan
+    assert len(re.findall('<span class="key">', shown)) == 3  # of the count, the one quantile and the one difference
+    assert re.search(r'<span class="key">(1,9|2,0)\d\d<small>', shown)
+    assert "How many people there are." in shown
+    assert "Median pay in € by Region × Sex" in shown
+    assert "The 90 % quantile of pay in € is" in shown
+    assert "probability" not in shown
+    assert "0 to under 50" in shown
+    assert "Sex: women" in shown
+    assert not re.search(r"[SRP]\[|\[0, 50|>[SRP]<", shown)
+    assert (
+        "Columns:" not in shown.partition("by Region × Sex")[0].partition("Median pay in € by region and sex</h2>")[0]
+    )
+    assert len(re.findall(r'aria-label="Chart: Does mean pay in € differ by sex\?"', shown)) == 1
+    text = (tmp_path / "plan-report" / "report.md").read_text(encoding="utf-8").partition("## The plan")[0]
+    assert "The 90 % quantile of pay in € is" in text
+    assert not re.search(r"probability|\[0, 50", text)

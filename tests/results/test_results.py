@@ -45,7 +45,7 @@ NO_RESULTS = {
         "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange "
         "NotePart CrossTable Finding Cells View TestDesign "
         "ProfiledNumber Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
-        "BundledLedger Decision Term Coefficient FittedModel DesignMoments"
+        "BundledLedger Decision Term Coefficient FittedModel DesignMoments DesignCells"
     ),
     "how it is protected": (
         "Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload RankClasses LinearFacts"

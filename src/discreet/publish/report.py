@@ -14,7 +14,7 @@ import discreet
 from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Bands, Bounds, Column, Dates, PrivateLabels, Schema
 from discreet.results.charts import drawn_readings, environment
-from discreet.results.display import printable
+from discreet.results.display import printable, within
 from discreet.results.frames import Reading, by_measure, reliability
 from discreet.results.printed import ReadingFacts, label_columns, label_words, listed, markdown_table, place_of, plain
 from discreet.results.wording import (
@@ -22,6 +22,7 @@ from discreet.results.wording import (
     WHOLE,
     attacker_words,
     checklist,
+    common_decimals,
     guarantee_words,
     measure_words,
     mechanism_words,
@@ -148,6 +149,8 @@ def findings(release: Mapping[str, Any]) -> list[str]:
         return [*tested, _chosen(measure, first)]
     words, middle = _middle(measure_words(release, measure), first)
     if len(first) == 1:
+        if tested and measure == "difference of means":
+            return tested
         return [*tested, f"The {words} is {_with_interval(first[0])}."]
     if tested:
         return tested
@@ -217,8 +220,8 @@ def _compared(words: str, readings: Sequence[ReadingFacts]) -> str:
 
 def _name(reading: ReadingFacts) -> str:
     """Of what a number is; the share of a quantile by group goes without saying where only one is compared."""
-    others = [str(label) for column, label in place_of(reading).items() if column != "probability"]
-    return ", ".join(others) if others and "probability" in reading["labels"] else str(reading["label"])
+    others = [label_words(label) for column, label in place_of(reading).items() if column != "probability"]
+    return ", ".join(others) if others and "probability" in reading["labels"] else label_words(reading["label"])
 
 
 def _reliable(readings: Sequence[ReadingFacts]) -> list[ReadingFacts]:
@@ -270,6 +273,29 @@ def _range(column: str, readings: Sequence[ReadingFacts]) -> str:
     return f"By {column}: from {_words(least, None)[0]} ({_name(least)}) to {_words(most, None)[0]} ({_name(most)})."
 
 
+def _named_quantiles(release: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A release in which quantiles of one share are called by its name, and their share is no label."""
+    shares = {one["labels"].get("probability") for one in release["readings"]}
+    if len(shares) != 1 or shares == {None}:
+        return release
+    [share] = shares
+    named = "median" if share == 0.5 else f"{label_words(share, 'probability')} quantile"
+    readings = [
+        {**one, "measure": named, "label": one["label"].removesuffix(label_words(share, "probability")).rstrip(" ·"),
+         "labels": {name: label for name, label in one["labels"].items() if name != "probability"}}
+        for one in release["readings"]
+    ]  # fmt: skip
+    return {**release, "readings": readings}
+
+
+def headline(release: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The number that answers a question by itself, with its interval; None where there are several, or none."""
+    first = next(iter(by_measure(release["readings"]).values()), [])
+    if len(first) != 1 or isinstance(first[0]["estimate"], str) or (kind := _kind(first)) is None:
+        return None
+    return _words(first[0], kind)
+
+
 # ---- Report page: facts as one self-contained HTML file that reads like a publication.
 
 
@@ -293,7 +319,12 @@ def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     readings = drawn_readings(next(iter(by_measure(release["readings"]).values()), []))
     known = any(one[kind] for one in readings for kind in _KINDS)  # no dot without an interval
-    if not known or not 1 < len(readings) <= _MOST_LABELS or any(isinstance(one["estimate"], str) for one in readings):
+    fewest = 0 if readings and readings[0]["measure"] == "difference of means" else 1
+    if (
+        not known
+        or not fewest < len(readings) <= _MOST_LABELS
+        or any(isinstance(one["estimate"], str) for one in readings)
+    ):
         return None
     measure = readings[0]["measure"]
     bars = measure in WHOLE
@@ -303,10 +334,15 @@ def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
     def at(value: float) -> float:
         return round(100 * (min(max(value, low), high) - low) / (high - low), 1)
 
+    decimals = common_decimals(readings)
     panels: dict[str, list[dict[str, Any]]] = {}
     for one in readings:
-        *of, last = [label_words(label, name) for name, label in place_of(one).items()] or [one["label"]]
-        panels.setdefault(", ".join(of), []).append(_row(one, last, (low, high), at, bars))
+        place = {} if measure == "difference of means" else place_of(one)
+        *of, last = [label_words(label, name) for name, label in place.items()] or [one["label"]]
+        panels.setdefault(", ".join(of), []).append(_row(one, last, (low, high), at, bars, decimals))
+    if all(len(rows) == 1 for rows in panels.values()):
+        lines = [row | {"label": ", ".join(filter(None, [of, row["label"]]))} for of, [row] in panels.items()]
+        panels = {"": lines}
     ticks = [low + step * place for place in range(round((high - low) / step) + 1)]
     return {
         "panels": [{"name": name, "rows": rows} for name, rows in panels.items()],
@@ -327,9 +363,14 @@ def _reach(reading: ReadingFacts) -> list[float]:
 
 
 def _row(
-    reading: ReadingFacts, label: str, axis: tuple[float, float], at: Callable[[float], float], bars: bool
+    reading: ReadingFacts,
+    label: str,
+    axis: tuple[float, float],
+    at: Callable[[float], float],
+    bars: bool,
+    decimals: int | None,
 ) -> dict[str, Any]:
-    estimate, noise, both = reading_words(reading)
+    estimate, noise, both = reading_words(reading, decimals)
     reach, zero = _reach(reading), at(0.0)
     return {
         "label": label,
@@ -360,6 +401,7 @@ def tick_words(value: float, step: float, measure: str = "") -> str:
 
 def as_page(facts: Mapping[str, Any]) -> str:
     """The report as HTML."""
+    facts = {**facts, "releases": [_named_quantiles(release) for release in facts["releases"]]}
     return (
         environment()
         .get_template("report.html")
@@ -368,6 +410,7 @@ def as_page(facts: Mapping[str, Any]) -> str:
             **table_words(),
             charts=[charted(release) for release in facts["releases"]],
             found=[findings(release) for release in facts["releases"]],
+            numbers=[headline(release) for release in facts["releases"]],
             share=_share(facts["privacy"]),
             moment=moment,
             mechanism=mechanism_words,
@@ -380,6 +423,7 @@ def table_words() -> dict[str, Any]:
     """The functions with which templates write the numbers of a release."""
     return {
         "words": reading_words,
+        "decimals_of": common_decimals,
         "measure_words": measure_words,
         "place_of": place_of,
         "pvalue_words": pvalue_words,
@@ -601,9 +645,11 @@ def _column(column: Column) -> str:
     if isinstance(column, PrivateLabels):
         return "labels that are not public; only common ones may be shown"
     if isinstance(column, Bounds):
-        low, high = (column.day(end) if isinstance(column, Dates) else f"{end:g}" for end in (column.low, column.high))
+        low, high = (
+            column.day(end) if isinstance(column, Dates) else f"{end:,.10g}" for end in (column.low, column.high)
+        )
         grid = f"the {column.unit}" if isinstance(column, Dates) else f"{column.grid:g}"
-        said = f"clipped to {low} … {high}, rounded to {grid}; missing: {_policy(column.nulls)}"
+        said = f"clipped to {low} to {high}, rounded to {grid}; missing: {_policy(column.nulls)}"
     else:
         words = "bands" if isinstance(column, Bands) else "public categories"
         said = f"{column.cells} {words}; missing: {_policy(column.nulls)}; others: {_policy(column.unknown)}"
@@ -632,7 +678,7 @@ def meaning_of(question: AskedQuestion, words: Mapping[str, str]) -> str:
     """The meaning of an answer, with all columns where the sentence does not name them; ``words`` rename columns."""
     told = question.meaning_words(words)
     read = list(dict.fromkeys(words.get(name, name) for name in question.columns_read()))
-    columns = "" if all(name in told for name in read) else f" Columns: {', '.join(read)}."
+    columns = "" if all(name.casefold() in told.casefold() for name in read) else f" Columns: {', '.join(read)}."
     where = "" if question.schema.where is None else f" Of the rows where {question.schema.where.text}."
     kept = "" if question.omit is None else f" Of {question.omit.words()}."
     return f"{told}{columns}{where}{kept}"
@@ -656,8 +702,6 @@ _OF_COLUMNS = ("table", "term", "column")
 
 def _named(reading: dict[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
     """A number whose columns are called as readers know them, wherever it is shown."""
-    if not variables:
-        return reading
     labels = {
         variables.get(name, name): worded(label, variables) if name in _OF_COLUMNS else label
         for name, label in reading["labels"].items()
@@ -668,14 +712,23 @@ def _named(reading: dict[str, Any], variables: Mapping[str, str]) -> dict[str, A
 
 
 def worded(text: str, variables: Mapping[str, str]) -> str:
-    """Text about columns, such as ``sex[m]`` or ``area × sex``, with the words for them."""
+    """Text about columns, such as ``sex[m]`` or ``area × sex``, with the words for them.
+
+    Examples
+    --------
+    >>> worded("sex[m]", {"sex": "Sex"})
+    'Sex: m'
+    """
     known = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
-    return re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda one: variables[one[0]], text) if known else text
+    told = re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda one: variables[one[0]], text) if known else text
+    return re.sub(r"(\w)\[([^\[\]]+)\]", r"\1: \2", told)
 
 
 def _verdict(test: Mapping[str, Any] | None, variables: Mapping[str, str]) -> Mapping[str, Any] | None:
     said = test and test.get("said")
-    return {**test, "said": [worded(one, variables) for one in said]} if test and said else test
+    inside = {name: within(words) for name, words in variables.items()}
+    told = [worded(one, inside) for one in said or ()]
+    return {**test, "said": [f"{one[:1].upper()}{one[1:]}" for one in told]} if test and said else test
 
 
 def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str, Any]:
@@ -717,7 +770,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         *([] if facts["kept"] is None else [plain(facts["kept"]), ""]),
     ]
     for release in facts["releases"]:
-        lines += _release_lines(release)
+        lines += _release_lines(_named_quantiles(release))
     lines += ["## What was assumed", "", *(f"- {plain(said)}" for said in facts["assumptions"]), ""]
     lines += ["## The plan", "", "```toml", printable(facts["plan"]).rstrip().replace("```", "'''"), "```", ""]
     return "\n".join(lines)

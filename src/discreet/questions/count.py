@@ -115,7 +115,7 @@ class CountQuestion(MeasuredQuestion[Release]):
     ask: ClassVar[str] = "count"
     also: ClassVar[tuple[str, ...]] = ("number_of_rows", "n")
     heading: ClassVar[str] = "Number of {noun}"
-    meaning: ClassVar[str] = "How many rows there are."
+    meaning: ClassVar[str] = "How many {noun} there are."
     forms: ClassVar[form.Forms] = {"by": form.COLUMNS}
     under_design: ClassVar[bool] = True
     _: KW_ONLY
@@ -149,4 +149,4 @@ class CountQuestion(MeasuredQuestion[Release]):
         limited = limits is not None and limits.most_rows_in_a_group() == 1
         if unit.column is not None and (limited or self.schema.unit_is_row):
             return f"How many there are, each {words.get(unit.name, unit.name)} counted once."
-        return "How many rows there are in each group." if self.by else self.meaning
+        return f"How many {self.noun_words(words)} there are{' in each group' if self.by else ''}."

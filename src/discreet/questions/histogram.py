@@ -45,7 +45,7 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     ask: ClassVar[str] = "histogram"
     under_design: ClassVar[bool] = True
     heading: ClassVar[str] = "Distribution of {subject}"
-    meaning: ClassVar[str] = "How many rows fall into each bin."
+    meaning: ClassVar[str] = "How many {noun} fall into each bin."
     forms: ClassVar[form.Forms] = {"column": form.COLUMN, "edges": form.EDGES, "bins": form.WHOLE}
     column: str
     _: KW_ONLY

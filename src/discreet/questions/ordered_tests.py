@@ -42,7 +42,7 @@ class _BinnedTable(MeasuredQuestion[TableRelease]):
     """Counts by two columns, of which numbers are in bins."""
 
     ask: ClassVar[str] = "table"
-    meaning: ClassVar[str] = "How many rows fall into each cell."
+    meaning: ClassVar[str] = "How many {noun} fall into each cell."
     part: ClassVar[str] = "cell"
     forms: ClassVar[form.Forms] = {}
     columns: tuple[str, str]

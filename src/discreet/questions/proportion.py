@@ -252,7 +252,7 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
     ask: ClassVar[str] = "proportion"
     also: ClassVar[tuple[str, ...]] = ("share", "percentage", "rate")
     heading: ClassVar[str] = "Share of {noun} with {subject}"
-    meaning: ClassVar[str] = "The share of rows with {subject}."
+    meaning: ClassVar[str] = "The share of {noun} with {subject}."
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "label": form.LABEL,

@@ -33,7 +33,7 @@ from discreet.mechanisms.omission.behind import BehindOmission
 from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
 from discreet.questions.grouped import Grouped
-from discreet.results.display import number, plural, within
+from discreet.results.display import in_a_row, number, plural, within
 from discreet.results.frames import Row
 from discreet.results.ledger import Ledger
 from discreet.results.plan import DETECTED, EXPECTED_ROWS, Alternatives, Plan, affordable
@@ -386,7 +386,7 @@ class Question(ABC, Generic[A]):
         """The heading of the answer: mean income by education; ``words`` rename columns."""
         inside = {name: within(label) for name, label in words.items()}
         by, columns = (
-            " and ".join(inside.get(one, one) for one in ([given] if isinstance(given, str) else given))
+            in_a_row([inside.get(one, one) for one in ([given] if isinstance(given, str) else given)])
             for given in (getattr(self, name, None) or () for name in ("by", "columns"))
         )
         told = {"subject": self.subject_words(words), "noun": self.noun_words(words), "by": by, "columns": columns}
@@ -395,7 +395,7 @@ class Question(ABC, Generic[A]):
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
         """The meaning of the answer, for readers of a report; ``words`` rename columns."""
-        meaning = self.meaning.format(subject=self.subject_words(words))
+        meaning = self.meaning.format(subject=self.subject_words(words), noun=self.noun_words(words))
         return meaning if self.schema.design is None else f"{meaning} {ESTIMATED}"
 
     def subject_words(self, words: Mapping[str, str]) -> str | None:

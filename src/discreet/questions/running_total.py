@@ -242,7 +242,7 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
     ask: ClassVar[str] = "running_total"
     also: ClassVar[tuple[str, ...]] = ("cumulative_sum",)
     heading: ClassVar[str] = "Number of {noun} by period"
-    meaning: ClassVar[str] = "How many rows there are up to each period, and how many each period added."
+    meaning: ClassVar[str] = "How many {noun} there are up to each period, and how many each period added."
     part: ClassVar[str] = "period"
     continues: ClassVar[bool] = True
     forms: ClassVar[form.Forms] = {"over": form.COLUMN, "period": form.LABEL, "column": form.COLUMN}
@@ -499,7 +499,9 @@ class RunningTotalQuestion(Question[RunningTotalRelease]):
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
         subject = self.subject_words(words)
-        return self.meaning if subject is None else f"The total of {subject} up to each period, and what each added."
+        if subject is None:
+            return super().meaning_words(words)
+        return f"The total of {subject} up to each period, and what each added."
 
     def counted_words(self) -> str:
         unit = self.schema.unit

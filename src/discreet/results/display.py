@@ -81,6 +81,17 @@ def plural(noun: str) -> str:
     return f"{noun}es" if re.search("(s|x|z|ch|sh)$", noun) else f"{noun}s"
 
 
+def in_a_row(names: Sequence[str]) -> str:
+    """Several names in a sentence.
+
+    Examples
+    --------
+    >>> in_a_row(["age", "sex", "region"])
+    'age, sex and region'
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
 def within(label: str) -> str:
     """A label in the middle of a sentence: a word there begins with a small letter, an acronym does not.
 

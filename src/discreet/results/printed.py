@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -28,11 +29,22 @@ def label_columns(readings: Iterable[ReadingFacts]) -> list[str]:
     return list(dict.fromkeys(name for reading in readings for name in place_of(reading)))
 
 
+_BIN = re.compile(r"\[(-?[\d.]+(?:e[+-]?\d+)?), (-?[\d.]+(?:e[+-]?\d+)?)([)\]])")
+
+
 def label_words(label: Any, column: str = "") -> str:
-    """A label as readers see it; the total where there is none."""
+    """A label as readers see it: bins in words; the total where there is none.
+
+    Examples
+    --------
+    >>> label_words("[0, 18)"), label_words("men · [65, 120]"), label_words(0.25, "probability")
+    ('0 to under 18', 'men · 65 to 120', '25 %')
+    """
     if label is None:
         return TOTAL
-    return f"{100 * label:g} %" if column == "probability" else str(label)
+    if column == "probability":
+        return f"{100 * label:g} %"
+    return _BIN.sub(lambda one: f"{one[1]} to {'under ' if one[3] == ')' else ''}{one[2]}", str(label))
 
 
 def listed(readings: Sequence[ReadingFacts]) -> Lines:
@@ -88,7 +100,7 @@ def told_numbers(readings: Iterable[ReadingFacts], under: str = "", hidden: int 
         decimals = common_decimals(found[:MOST_SHOWN])
         for one in found[:MOST_SHOWN]:
             label = one["label"].removesuffix(f", {one['measure']}") or one["measure"]
-            lines.append((label, "\t".join(cells(one, decimals))))
+            lines.append((label_words(label), "\t".join(cells(one, decimals))))
         hidden += len(found[MOST_SHOWN:])
     return [*lines, *([("…", f"{hidden} more")] if hidden else []), *([("intervals", levels)] if kinds else [])]
 

@@ -17,6 +17,7 @@ _OF = {
     "mean": "mean {}",
     "sum": "total {}",
     "quantile": "quantile of {}",
+    "median": "median {}",
     "variance": "variance of {}",
     "standard deviation": "standard deviation of {}",
     "difference of means": "difference of mean {}",
@@ -107,7 +108,7 @@ def decimals_of(reading: Mapping[str, Any]) -> int | None:
     ends = (estimate, known["low"], known["high"])
     if reading["measure"] in WHOLE and float(estimate).is_integer():
         return 0
-    if "quantile" in reading["measure"] and all(float(one).is_integer() for one in ends):
+    if reading["measure"].endswith(("quantile", "median")) and all(float(one).is_integer() for one in ends):
         return 0  # values that the column has
     return _digits((100 if reading["measure"] in SHARES else 1) * (known["high"] - known["low"]) / 2)
 
@@ -135,7 +136,8 @@ def _shown(value: float, digits: int | None, rounded: Callable[[float], int]) ->
 
 def measure_words(release: Mapping[str, Any], measure: str) -> str:
     """The quantity that a number of a release measures, with its column: mean income, number of rows."""
-    subject, words = release.get("subject"), _OF.get(measure)
+    words = f"{measure} of {{}}" if measure.endswith(" quantile") else _OF.get(measure)
+    subject = release.get("subject")
     if words is None or (subject is None and "{}" in words):
         return measure
     return words.format(subject, noun=release.get("noun", "rows"))

@@ -788,7 +788,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     instead: ClassVar[str] = "Ask table(…) of all columns, whose cells add up to every margin."
     also: ClassVar[tuple[str, ...]] = ("margins",)
     heading: ClassVar[str] = "Number of {noun} in tables that add up"
-    meaning: ClassVar[str] = "How many rows fall into each cell of several tables, which add up."
+    meaning: ClassVar[str] = "How many {noun} fall into each cell of several tables, which add up."
     part: ClassVar[str] = "cell"
     forms: ClassVar[form.Forms] = {
         "tables": form.TABLES,

@@ -615,7 +615,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     under_design: ClassVar[bool] = True
     also: ClassVar[tuple[str, ...]] = ("crosstab", "contingency_table", "group_by")
     heading: ClassVar[str] = "Number of {noun} by {columns}"
-    meaning: ClassVar[str] = "How many rows fall into each cell."
+    meaning: ClassVar[str] = "How many {noun} fall into each cell."
     part: ClassVar[str] = "cell"
     forms: ClassVar[form.Forms] = {
         "columns": form.COLUMNS,
