@@ -17,6 +17,7 @@ $(VENV)/.installed: requirements/lock.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) --require-hashes --requirement requirements/lock.txt
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q src # where Python is told to write none, every start would compile anew
 	touch $@
 
 test: export OPENBLAS_NUM_THREADS = 1 # two workers share two cores, and sums come out alike on any number of them

@@ -3,6 +3,7 @@
 import sys
 import types
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,16 @@ def test_a_session_imports_no_question_before_it_is_asked():
     late = ("ibis", "duckdb", "pandas", "pyarrow", "scipy.stats", *(f"discreet.questions.{name}" for name in questions))
     code = f"import sys; from discreet import Session; print([name for name in {late} if name in sys.modules])"
     assert output([sys.executable, "-c", code]).strip() == "[]"
+
+
+def test_a_plan_imports_no_engine_and_no_special_functions():
+    late = ("ibis", "duckdb", "pandas", "pyarrow", "scipy.special", "jinja2", "altair", "rich")
+    plan = Path(__file__).parents[2] / "examples" / "survey.toml"
+    code = (
+        f"import sys; from discreet.cli.main import main; main(['plan', {str(plan)!r}]); "
+        f"print([name for name in {late} if name in sys.modules])"
+    )
+    assert output([sys.executable, "-c", code]).splitlines()[-1] == "[]"
 
 
 def test_the_function_release_is_not_hidden_by_its_room():

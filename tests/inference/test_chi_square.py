@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from discreet import GaussianDP, Neighbours, release
 from discreet.core.errors import InvalidParameter
@@ -13,7 +13,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.inference import Asymptotic, MonteCarlo, goodness_of_fit, homogeneity, independence
 from discreet.inference import tables as chi_square
 from discreet.inference.power import TestDesign
-from discreet.inference.tables import measured_table
+from discreet.inference.tables import measured_table, smallest_departure
 from discreet.mechanisms import Clipped, Gaussian, JamesSteinGaussian, Laplace, RankDeficientGaussian
 from discreet.papers.lee2022 import age_shares, default_rejections
 from discreet.questions import ContingencyTable
@@ -369,6 +369,15 @@ def test_refusals(call):
 
 
 # Power for planning.
+
+
+@pytest.mark.parametrize("df", [1, 2, 5, 60, 3000])
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.001, 0.99), (0.5, 0.3)])
+def test_the_smallest_departure_is_that_of_scipy(df, alpha, power):
+    critical = special.chdtri(df, alpha)
+    noncentrality = float(special.chndtrinc(critical, df, 1 - power)) if power > alpha else 0.0
+    found = smallest_departure(df=df, cells=4, n=100, noise_variance=25.0, alpha=alpha, power=power)
+    assert found == pytest.approx(math.sqrt(2 * noncentrality / 100), rel=1e-9)
 
 
 def test_planned_power_is_near_the_simulated_one():

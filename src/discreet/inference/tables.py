@@ -821,10 +821,46 @@ def smallest_departure(
     >>> round(smallest_departure(df=3, cells=4, n=1000, noise_variance=250.0), 4)  # as much noise as sampling
     0.1477
     """
-    critical = float(scipy.special.chdtri(df, positive_probability("alpha", alpha)))
-    wanted = positive_probability("power", power)
-    found = float(scipy.special.chndtrinc(critical, df, 1 - wanted))
+    alpha, wanted = positive_probability("alpha", alpha), positive_probability("power", power)
+    critical = _solved(lambda x: -float(_chi_square_tails(x, df, 1)[0]), -alpha)
+
+    def reached(noncentrality: float) -> float:
+        """The power: χ² with df + 2J degrees of freedom, J ~ Poisson(λ/2)."""
+        half = noncentrality / 2
+        last = math.ceil(half + 10 * math.sqrt(half) + 30)
+        logs = np.append(0.0, np.cumsum(np.log(np.arange(1.0, last))))
+        weights = np.exp(np.arange(last) * math.log(max(half, 1e-300)) - half - logs)
+        return float(weights @ _chi_square_tails(critical, df, last))
+
+    found = 0.0 if reached(0.0) >= wanted else _solved(reached, wanted)
     return math.sqrt(found * (1 + cells * noise_variance / n) / n)
+
+
+# scipy has both functions below; a plan takes longer to import it than for all else.
+
+
+def _chi_square_tails(x: float, df: int, count: int) -> Array:
+    """P(χ² > x) for df, df + 2, … degrees of freedom: each is the one before and a term of the series."""
+    half, start = x / 2, df % 2
+    places = np.arange(start / 2, df / 2 + count - 1)  # the terms that lead to the largest
+    first = math.erfc(math.sqrt(half)) if start else math.exp(-half)
+    begin = math.lgamma(1 + start / 2)
+    logs = begin + np.append(0.0, np.cumsum(np.log(places[1:])))[: places.size]
+    if not start:
+        places, logs = places[1:], logs[1:]
+    terms = np.exp(places * math.log(max(half, 1e-300)) - half - logs)
+    return np.append(first, first + np.cumsum(terms))[-count:]
+
+
+def _solved(function: Callable[[float], float], value: float) -> float:
+    """Where an increasing function of what is not negative takes a value: by halving."""
+    low, high = 0.0, 1.0
+    while function(high) < value:
+        low, high = high, 2 * high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < value else (low, middle)
+    return high
 
 
 # ---- Association in released two-way tables: odds ratio and Cramér's V, with intervals for sampling and noise.
