@@ -61,6 +61,21 @@ def test_a_plan_imports_no_engine_and_no_special_functions():
     assert output([sys.executable, "-c", code]).splitlines()[-1] == "[]"
 
 
+def test_a_first_count_loads_the_compiler_of_its_dialect_alone():
+    """All of ibis's own would take as long as the rest of it; they are there once somebody asks for one."""
+    rows = Path(__file__).parents[2] / "examples" / "survey.csv"
+    code = (
+        "import sys; from discreet import Bounds, Schema, Session; "
+        "schema = Schema(columns={'age': Bounds(18, 100, grid=1)}); "
+        f"Session({str(rows)!r}, schema, ledger=':memory:', epsilon=1.0).count(epsilon=0.5); "
+        "print([name for name in sys.modules if name.endswith(('compilers.snowflake', 'compilers.trino'))]); "
+        "import ibis, ibis.backends.sql.compilers as all_; print(all_.TrinoCompiler.__name__, all_.sqlite.__name__); "
+        "print(ibis.to_sql(ibis.memtable({'a': [1]}).count(), dialect='postgres')[:6], hasattr(all_, 'nothing'))"
+    )
+    told = output([sys.executable, "-c", code]).splitlines()
+    assert told == ["[]", "TrinoCompiler ibis.backends.sql.compilers.sqlite", "SELECT False"]
+
+
 def test_the_function_release_is_not_hidden_by_its_room():
     code = "import discreet.core.door; from discreet import release; print(callable(release))"
     assert output([sys.executable, "-c", code]).strip() == "True"

@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -86,7 +88,28 @@ def load_ibis() -> Any:
         import pyarrow  # noqa: F401  (every result comes back through it)
     except ImportError as missing:
         raise MissingExtra(missing.name or "ibis", "tables") from None
+    _load_compilers_when_used()
     return ibis
+
+
+def _load_compilers_when_used() -> None:
+    """Spare a first answer the compilers of all the dialects that ibis speaks, of which it needs one."""
+    whole = "ibis.backends.sql.compilers"
+    spec = None if whole in sys.modules else find_spec(whole)
+    if spec is None or spec.loader is None:
+        return
+    package = module_from_spec(spec)
+    execute = spec.loader.exec_module
+
+    def found(name: str) -> Any:
+        with suppress(ModuleNotFoundError):
+            return import_module(f"{whole}.{name}")
+        del vars(package)["__getattr__"]
+        execute(package)  # the classes of all of them
+        return getattr(package, name)
+
+    vars(package)["__getattr__"] = found
+    sys.modules[whole] = package
 
 
 def kind_of(source: Any) -> str:
