@@ -46,8 +46,10 @@ from discreet.questions import (
     HistogramQuestion,
     MeanQuestion,
     ProportionQuestion,
+    StandardDeviationQuestion,
     SumQuestion,
     TableQuestion,
+    VarianceQuestion,
 )
 from discreet.questions import design as room
 from discreet.questions.design import DesignParts, trim_steps
@@ -116,7 +118,8 @@ def test_a_row_moves_the_parts_by_at_most_one(guarantee, strata):
     """Over every kind of weight and value, both relations: what one row adds, and what replacing it changes."""
     pairs = list(itertools.product(WEIGHTS, VALUES))
     rows = [{"w": w, "y": y, "v": "no" if y is None or y < 5 else "yes", "k": k} for k, (w, y) in enumerate(pairs)]
-    for question in questions(schema_of(strata=strata), guarantee, by="k"):
+    schema = schema_of(strata=strata)
+    for question in [*questions(schema, guarantee, by="k"), VarianceQuestion(schema, "y", by="k", guarantee=guarantee)]:
         used = alone(rows, question)[: len(rows)]
         assert all(part >= 0 for parts in used for part in parts)
         reached = [moved(parts) for parts in used]
@@ -160,8 +163,9 @@ def test_a_cluster_moves_the_parts_by_at_most_one(guarantee):
 
 def in_fractions(factors, shares, y, left, degree, *, trimmed):
     """Squared length of what a unit adds, with factors: written anew, for any division into cells."""
-    seconds = [(1 - y) ** 2, 2 * y * (1 - y), y * y] if degree == 2 else [1 - y, y] if degree == 1 else [Fraction(1)]
-    firsts = [1 - y, y] if degree else [Fraction(1)]
+    seconds, firsts = (
+        [math.comb(d, j) * y**j * (1 - y) ** (d - j) for j in range(d + 1)] for d in (degree, (degree + 1) // 2)
+    )
     total = Fraction(0)
     for u, part in zip(shares, left, strict=True):
         parts = [u * u * one for one in seconds] + [u * (1 - u) * one for one in firsts]
@@ -170,7 +174,7 @@ def in_fractions(factors, shares, y, left, degree, *, trimmed):
     return total
 
 
-@pytest.mark.parametrize("of", ["mean", "proportion", "estimated count"])
+@pytest.mark.parametrize("of", ["mean", "proportion", "variance", "estimated count"])
 def test_factors_for_gaussian_noise_leave_the_length_at_one(of):
     """Theorem 3 in fractions; factors a tenth larger break it."""
     bounds = () if of == "estimated count" else (0.0, 1.0)
@@ -188,7 +192,7 @@ def test_factors_for_gaussian_noise_leave_the_length_at_one(of):
         return found
 
     assert worst(parts.multiplied) <= 1
-    for place in range(parts.degree + 1):
+    for place in range(parts.degree + 1 if of != "variance" else 1):
         assert worst([one * (Fraction(11, 10) if place == at else 1) for at, one in enumerate(parts.multiplied)]) > 1
     fine = [Fraction(k, 1000) for k in range(1001)]
     assert all(u**4 + Fraction(25, 4) * u**2 * (1 - u) ** 2 <= u for u in fine)
@@ -324,6 +328,56 @@ def test_estimates_and_errors_are_those_of_survey_formulas(sample, strata):
     count = noiseless(session, CountQuestion(session.schema, epsilon=1.0))
     assert count.estimate == pytest.approx(w.sum(), rel=1e-9)
     assert count.standard_error == pytest.approx(linearised(w, np.ones(len(w)), h), rel=1e-9)
+
+
+@pytest.mark.parametrize("strata", [None, "h"])
+def test_variances_are_those_of_survey_packages(sample, strata):
+    """The mean of squared distances over n − 1, and its linearised error, which takes the mean as known."""
+    session = session_of(rows_of(sample), schema_of(strata=strata))
+    w, y = sample["w"], sample["y"]
+    h = sample["h"] if strata else np.zeros(len(w))
+    square = (y - (w * y).sum() / w.sum()) ** 2 * len(w) / (len(w) - 1)
+    found = noiseless(session, VarianceQuestion(session.schema, "y", epsilon=1.0))
+    assert found.estimate == pytest.approx((w * square).sum() / w.sum(), rel=1e-9)
+    assert found.standard_error == pytest.approx(linearised(w, square - found.estimate, h) / w.sum(), rel=1e-9)
+    assert found.mean == pytest.approx((w * y).sum() / w.sum(), rel=1e-9)
+    root = noiseless(session, StandardDeviationQuestion(session.schema, "y", epsilon=1.0))
+    assert root.estimate == pytest.approx(math.sqrt(found.estimate), rel=1e-9)
+    assert root.standard_error == pytest.approx(found.standard_error / 2 / root.estimate, rel=1e-9)
+    by_group = noiseless(session, VarianceQuestion(session.schema, "y", by="g", epsilon=1.0))
+    own = sample["g"] == "a"
+    centre = np.average(y[own], weights=w[own])
+    wanted = np.average((y[own] - centre) ** 2, weights=w[own]) * own.sum() / (own.sum() - 1)
+    assert by_group["a"].estimate == pytest.approx(wanted, rel=1e-9)
+    refused("has no interval here", lambda: by_group["a"].difference_interval(by_group["b"]))
+    refused("variance is another", lambda: VarianceQuestion(schema_of(unit="id"), "y", epsilon=1.0))
+
+
+@pytest.mark.parametrize("of", ["variance", "standard deviation"])
+def test_variances_are_covered(of):
+    """Skewed values that grow with the probability: 300 samples of 500, noise of ε = 1."""
+    rng = np.random.default_rng(8)
+    size = rng.lognormal(0, 0.5, 40_000)
+    values = np.clip(rng.gamma(1.5, 1, size.size) * size / 8, 0, 1)
+    truth = values.var() if of == "variance" else values.std()
+    chance = 500 * size**0.8 / (size**0.8).sum()
+    high = float(np.quantile(1 / chance[rng.random(size.size) < chance], 0.98))
+    parts = DesignParts(of=of, bounds=(0, 1), weight_high=high, top=1.05 * high)
+    sensitivity = parts.sensitivity(neighbours=ADD)
+    held = []
+    for _ in range(300):
+        drawn = rng.random(size.size) < chance
+        u, y, over = np.minimum(1 / chance[drawn], high) / parts.top, values[drawn], 1 / chance[drawn] > high
+        seconds = [(u**2 * math.comb(4, j) * y**j * (1 - y) ** (4 - j)).sum() for j in range(5)]
+        firsts = [(u * (1 - u) * math.comb(2, j) * y**j * (1 - y) ** (2 - j)).sum() for j in range(3)]
+        noisy = np.array([*seconds, *firsts, (1 - u)[~over].sum(), (1 - u)[over].sum()]) + rng.laplace(size=10)
+        found = room.DesignRelease(
+            value=noisy, mechanism=Laplace(1.0), sensitivity=sensitivity, guarantee=None, statistic=parts,
+            protection=schema_of().protection(), public={}, release_id="r", created="", simulated=True,
+        )  # fmt: skip
+        interval = found.population_interval()
+        held.append(interval.low <= truth <= interval.high)
+    assert np.mean(held) > 0.935
 
 
 @pytest.mark.parametrize("strata", [None, "h"])

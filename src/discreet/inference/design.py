@@ -7,6 +7,7 @@ stratum. Derivation, and what is exact: ``docs/proofs/weights.md``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.inference.moments import Booleans, hull, within
+from discreet.inference.moments import Booleans, hull, moment_weights, within
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.tables import ChiSquareResult, compared
 from discreet.results.display import Interval
@@ -322,25 +323,41 @@ def product_of_margins(shape: tuple[int, int]) -> Callable[[Array], Array]:
 def measured_moments(degree: int) -> dict[str, Array]:
     """The weights of parts that give each moment, for values in parts of the degree: see `DesignMoments`.
 
-    Parts: u²·bⱼ(y) of that degree, u(1 − u)·bⱼ(y) of degree one (or none), then 1 − u of units within the trim, and of
-    trimmed ones.
+    Parts: u²·bⱼ(y) of that degree, u(1 − u)·bⱼ(y) of half of it, then 1 − u of units within the trim, and of trimmed
+    ones. Up to the first two powers of y with u, and four with u², as far as they are measured; of yes and no all
+    powers are the first.
 
     Examples
     --------
     >>> measured_moments(1)["uy"].tolist()
     [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
     """
-    first = min(degree, 1)
-    squares = [j / max(degree, 1) for j in range(degree + 1)]
-    plain = [float(j) for j in range(first + 1)]
-    seconds = [float(j == degree) if degree else 0.0 for j in range(degree + 1)]
-    none, rest = [0.0] * (first + 1), [0.0, 0.0]
-    found = {
-        "n": [1.0] * (degree + first + 4),
-        "u": [1.0] * (degree + first + 2) + rest,
-        "uu": [1.0] * (degree + 1) + none + rest,
-        "uy": squares + plain + rest,
-        "uuy": squares + none + rest,
-        "uuyy": seconds + none + rest,
-    }
-    return {name: np.array(weights) for name, weights in found.items()}
+    first = inner_degree(degree)
+    rest = np.zeros(2)
+
+    def parts(of: int, power: int) -> Array:
+        if of == 0:
+            return np.full(1, float(power == 0))
+        return moment_weights(of, 1 if of == 1 and power > 1 else power)
+
+    found = {"n": np.ones(degree + first + 4)}
+    for power in range(max(first, 1) + 1):
+        found["u" + "y" * power] = np.concatenate([parts(degree, power), parts(first, power), rest])
+    for power in range(max(degree, 2) + 1):
+        found["uu" + "y" * power] = np.concatenate([parts(degree, power), np.zeros(first + 1), rest])
+    return found
+
+
+def inner_degree(degree: int) -> int:
+    """The degree of the parts u(1 − u)·bⱼ(y) beside u²·bⱼ(y) of the degree: half of it, rounded up."""
+    return (degree + 1) // 2
+
+
+def squared_moments(moments: Mapping[str, Array], mean: float) -> tuple[dict[str, Array], float]:
+    """The moments of v = (y − mean)²/D in the place of y, and D, the largest square."""
+    largest = max(mean, 1 - mean) ** 2
+    square, fourth = ([math.comb(k, i) * (-mean) ** (k - i) / largest ** (k / 2) for i in range(k + 1)] for k in (2, 4))
+    found = {name: moments[name] for name in ("n", "u", "uu")}
+    for name, of, coefficients in (("uy", "u", square), ("uuy", "uu", square), ("uuyy", "uu", fourth)):
+        found[name] = np.asarray(coefficients) @ np.array([moments[of + "y" * i] for i in range(len(coefficients))])
+    return found, largest

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
@@ -25,7 +26,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.rows import DesignTotals, Snapshot, design_totals
 from discreet.core.schema import Contribution, Design, Schema, in_parts
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.design import DesignCells, DesignMoments, measured_moments
+from discreet.inference.design import DesignCells, DesignMoments, inner_degree, measured_moments, squared_moments
 from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
@@ -39,7 +40,7 @@ from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 from discreet.results.wording import pvalue_equation, reading_line
 
-Estimated = Literal["mean", "proportion", "estimated total", "estimated count"]
+Estimated = Literal["mean", "proportion", "variance", "standard deviation", "estimated total", "estimated count"]
 _INNER = Fraction(5, 2)
 """Gaussian noise in parts u(1 − u) is so many times smaller than in those of the ends."""
 _TRIMMED = Fraction(4)
@@ -109,8 +110,15 @@ class DesignParts(Statistic):
 
     @property
     def degree(self) -> int:
-        """Degree of the parts of the value: two tell a variance, of yes and no one does."""
+        """Degree of the parts of the value: two tell the variance of a mean, of yes and no one does."""
+        if self.squared:
+            return 4
         return 0 if not self.bounds else 1 if self.of == "proportion" and not self.clusters else 2
+
+    @property
+    def squared(self) -> bool:
+        """True where squared distances from the mean are averaged."""
+        return self.of in ("variance", "standard deviation")
 
     @property
     def total(self) -> bool:
@@ -143,7 +151,7 @@ class DesignParts(Statistic):
         """The factor of each part of a stratum before noise is added: all 1 but for Gaussian noise."""
         if not self.weighed:
             return (Fraction(1),) * self.parts
-        inner = (_INNER,) * (min(self.degree, 1) + 1)
+        inner = (_INNER,) * (inner_degree(self.degree) + 1)
         small = _TRIMMED**2 * (decimal(self.top) - decimal(self.weight_high)) <= decimal(self.top)
         trimmed = (_TRIMMED if small else Fraction(1),) if self.trims else ()
         return (*part_weights(self.degree), *inner, Fraction(1), *trimmed)
@@ -161,18 +169,15 @@ class DesignParts(Statistic):
     @property
     def powers(self) -> tuple[tuple[int, int], ...]:
         """Powers of weight and value whose sums the totals are made of."""
-        return ((1, 0), (2, 0), (1, 1), (2, 1), (2, 2))[: 2 if self.degree == 0 else 4 if self.degree == 1 else 5]
+        firsts = [(1, q) for q in range(inner_degree(self.degree) + 1)]
+        return (*firsts, *((2, q) for q in range(self.degree + 1)))
 
     def of_totals(self, found: DesignTotals, cell: int, top: int) -> list[Fraction]:
         """The parts of one cell, from exact sums of grid steps. Private."""
         own = {(p, q): Fraction(int(found.sums[p, q][cell]), top**p * found.reach**q) for p, q in self.powers}
-        if self.degree == 0:
-            seconds, firsts = [own[2, 0]], [own[1, 0] - own[2, 0]]
-        else:
-            up = own[2, 1]
-            both = own[2, 2] if self.degree == 2 else up
-            seconds = [own[2, 0] - 2 * up + both, 2 * (up - both), both] if self.degree == 2 else [own[2, 0] - up, up]
-            firsts = [own[1, 0] - own[1, 1] - (own[2, 0] - up), own[1, 1] - up]
+        inner = inner_degree(self.degree)
+        seconds = _bernstein([own[2, q] for q in range(self.degree + 1)])
+        firsts = _bernstein([own[1, q] - own[2, q] for q in range(inner + 1)])
         left, trimmed = (Fraction(int(one[cell]), top) for one in (found.left, found.trimmed))
         parts = [*seconds, *firsts, left, trimmed] if self.trims else [*seconds, *firsts, left]
         return [factor * part for factor, part in zip(self.multiplied, parts, strict=True)]
@@ -180,6 +185,21 @@ class DesignParts(Statistic):
     def shared(self, values: Any) -> Mapping[str, Any]:
         whole = np.asarray(values, dtype=float).reshape(-1, self.size)
         return {"everybody": whole.sum(axis=0).tolist(), "groups": len(whole)}
+
+
+def _bernstein(powers: Sequence[Fraction]) -> list[Fraction]:
+    """Sums of the Bernstein polynomials of y, from those of its powers.
+
+    Examples
+    --------
+    >>> [str(one) for one in _bernstein([Fraction(1), Fraction(1, 2), Fraction(1, 4)])]  # of y = 1/2
+    ['1/4', '1/2', '1/4']
+    """
+    d = len(powers) - 1
+    return [
+        sum((math.comb(d, j) * math.comb(d - j, i) * (-1) ** i * powers[j + i] for i in range(d - j + 1)), Fraction(0))
+        for j in range(d + 1)
+    ]
 
 
 @dataclass(frozen=True)
@@ -195,7 +215,18 @@ class DesignRelease(Release):
 
     @cached_property
     def moments(self) -> DesignMoments:
-        """The parts as moments of weights and values, with the distribution of their noise."""
+        """The parts as moments of weights and values, with the distribution of their noise.
+
+        For a variance the value is the squared distance from the mean, over the largest.
+        """
+        if not self._of.squared:
+            return self._of_values
+        moments, _ = squared_moments(self._of_values.moments, self._of_values.estimate)
+        return replace(self._of_values, moments=moments)
+
+    @cached_property
+    def _of_values(self) -> DesignMoments:
+        """The moments of values as they are."""
         of = self._of
         factors = np.array([float(one) for one in of.multiplied])
         parts = np.asarray(self.value, dtype=float).reshape(-1, of.parts) / factors
@@ -220,9 +251,29 @@ class DesignRelease(Release):
         if self._of.total:
             return value * self._of.top
         low, high = self._of.bounds
+        if self._of.squared:
+            found = (high - low) ** 2 * max(value, 0.0)
+            return found if self._of.of == "variance" else math.sqrt(found)
         return low + (high - low) * value
 
+    @cached_property
+    def _squares(self) -> float:
+        """What the mean of scaled squares is multiplied by, to be a variance of scaled values."""
+        _, largest = squared_moments(self._of_values.moments, self._of_values.estimate)
+        units = max(float(self._of_values.sum("n").sum()), 2.0)
+        return largest * units / (units - 1)
+
+    def _spread_between(self, found: Interval) -> Interval:
+        """The same for a variance, with what an estimated mean may hide."""
+        values = self._of_values
+        z = -float(scipy.special.ndtri((1 - found.level) / 2))
+        hidden = (z * values.noise_error) ** 2 + values.error**2
+        low, high = (self._squares * float(end) for end in found)
+        return Interval(self._shown(low), self._shown(min(high + hidden, 0.5)), found.level)
+
     def _between(self, found: Interval) -> Interval:
+        if self._of.squared:
+            return self._spread_between(found)
         low, high = (self._shown(float(end)) for end in found)
         never_negative = self._of.total and min(self.moments.ends) >= 0
         return Interval(max(low, 0.0) if never_negative else low, high, found.level)
@@ -230,7 +281,7 @@ class DesignRelease(Release):
     @property
     def estimate(self) -> float:
         """The estimate about the population."""
-        found = self._shown(self.moments.estimate)
+        found = self._shown(self.moments.estimate * (self._squares if self._of.squared else 1.0))
         return max(found, 0.0) if self._of.total and min(self.moments.ends) >= 0 else found
 
     @property
@@ -238,12 +289,16 @@ class DesignRelease(Release):
         """The estimated mean, where one was asked for."""
         if self._of.total:
             raise AttributeError(f"{self._of.of} was asked for, not a mean.")
-        return self.estimate
+        low, high = self._of.bounds
+        return low + (high - low) * self._of_values.estimate
 
     @property
     def standard_error(self) -> float:
         """Of the estimate, by sampling and noise together."""
-        return self._scale * self.moments.error
+        if not self._of.squared:
+            return self._scale * self.moments.error
+        found = self._scale**2 * self._squares * self.moments.error
+        return found if self._of.of == "variance" else found / (2 * self.estimate) if self.estimate else math.inf
 
     @property
     def coefficient_of_variation(self) -> float:
@@ -305,6 +360,8 @@ class DesignRelease(Release):
         """
         if self.release_id != other.release_id or self._of != other._of:
             raise InvalidParameter("other", other.release_id[:8], "is no group of the same release", "Ask by=….")
+        if self._of.squared:
+            raise InvalidParameter("difference", self._of.of, "has no interval here", "Compare means or shares.")
         apart = not (self._of.total or self._of.clusters or self._of.population)
         # without what strata take off each of them, the variances of both bound that of the difference
         mine, others = (
@@ -524,6 +581,11 @@ def design_measurement(
     if of == "estimated count" and design.population and not by:
         rule = "says already how many there are"
         raise InvalidParameter("design.population", dict(design.population), rule, "Count by groups: by=….")
+    squared = of in ("variance", "standard deviation")
+    if squared and schema.unit.column is not None:
+        rule = "adds rows up to one mean for each cluster, whose variance is another"
+        fix = "Declare rows as units where one of each cluster was asked."
+        raise InvalidParameter("design.cluster", schema.unit.column, rule, fix)
     if value is None:
         bounds: tuple[float, ...] = ()
     elif label is not None:
@@ -588,6 +650,13 @@ def _forecast(parts: DesignParts, groups: int, expected: int | None, likely: Seq
     if parts.total:
         moved = parts.top * (low * moments["u"] + (high - low) * moments["uy"]) / factors
         worst = None
+    elif parts.squared:
+        weight = rows * mean * parts.weight_high / parts.top
+        scale = (high - low) ** (2 if parts.of == "variance" else 1) / (
+            1 if parts.of == "variance" else 2 * _SPREAD**0.5
+        )
+        moved = scale * (moments["uyy"] - moments["uy"] + (0.25 - _SPREAD) * moments["u"]) / factors / weight
+        worst = scale * (moments["uyy"] - 2 * moments["uy"] + moments["u"]) / factors / weight
     else:
         weight = rows * mean * parts.weight_high / parts.top
         moved, worst = (
@@ -656,6 +725,9 @@ def _trimmed(question: Any, weights: NDArray[np.float64], trim: float) -> Row:
         effective = rows * kept.mean() ** 2 / (kept**2).mean()
         sampling = (high - low) * math.sqrt((0.25 if parts.of == "proportion" else _SPREAD) / effective)
         bias = lost * (high - low)
+        if parts.squared:  # of even values the variance of (y − ½)² is 1/180
+            root = 1.0 if parts.of == "variance" else 1 / (2 * _SPREAD**0.5 * (high - low))
+            sampling, bias = (root * (high - low) ** 2 * one for one in (math.sqrt(1 / 180 / effective), lost))
     both = math.hypot(found.standard_error() or 0.0, sampling)
     return {
         "setting": f"weight_high = {trim:g}", "mechanism": found.mechanism.name, "error_95": found.error(),

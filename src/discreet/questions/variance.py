@@ -5,19 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from discreet.core.numbers import decimal
 from discreet.core.schema import Bounds, Contribution
 from discreet.inference.moments import variance_moves
 from discreet.questions import form
 from discreet.questions.bounded import OUTPUTS, kept_inside, of_public_size, output_notes
-from discreet.questions.moments import (
-    BernsteinMoments,
-    MomentReading,
-    Of,
-    least_noise,
-)
+from discreet.questions.design import design_measurement, no_design_for
+from discreet.questions.moments import BernsteinMoments, MomentReading, least_noise
 from discreet.questions.question import DeclaredColumns, Expected, Forecast, MeasuredQuestion, Measurement, column_names
 
 
@@ -44,7 +40,8 @@ class VarianceQuestion(MeasuredQuestion[MomentReading]):
     also: ClassVar[tuple[str, ...]] = ("var",)
     heading: ClassVar[str] = "Variance of {subject}"
     meaning: ClassVar[str] = "How far values of {subject} spread around their mean."
-    of: ClassVar[Of] = "variance"
+    of: ClassVar[Literal["variance", "standard deviation"]] = "variance"
+    under_design: ClassVar[bool] = True
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "by": form.COLUMNS,
@@ -69,6 +66,16 @@ class VarianceQuestion(MeasuredQuestion[MomentReading]):
     def _measured(self) -> Measurement:
         by = column_names(self.by)
         bounds = self.schema.bounds(self.column)
+        if self.schema.design is not None:
+            no_design_for(self, "contribution", "output", "expected_mean")
+            return design_measurement(
+                self,
+                self.of,
+                by,
+                value=self.column,
+                expected_rows=self.expected_rows,
+                read=f"the {self.of.split()[-1]}",
+            )
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         mean = (1 + expected.slope(bounds.low, bounds.high)) / 2
         moments = BernsteinMoments(bounds=((bounds.low, bounds.high),), degrees=(4,), of=self.of)
@@ -124,10 +131,12 @@ class StandardDeviationQuestion(VarianceQuestion):
     ask: ClassVar[str] = "std"
     also: ClassVar[tuple[str, ...]] = ("standard_deviation", "sd", "stdev")
     heading: ClassVar[str] = "Standard deviation of {subject}"
-    of: ClassVar[Of] = "standard deviation"
+    of: ClassVar[Literal["variance", "standard deviation"]] = "standard deviation"
 
     def _measured(self) -> Measurement:
         found = super()._measured()
+        if self.schema.design is not None:
+            return found
         bounds = self.schema.bounds(self.column)
         if self.output is not None:  # |√a − √b| ≤ √|a − b|
             return replace(
