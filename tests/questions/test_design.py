@@ -10,6 +10,7 @@ import shutil
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -620,6 +621,69 @@ def test_tables_and_histograms_add_up_weights(sample):
     assert session.histogram("g", epsilon=5.0).labels() == ("a", "b")
 
 
+@pytest.mark.parametrize("strata", [None, "h"])
+def test_quantiles_are_those_of_weights(sample, strata):
+    population = {"population": {"s": 2e3, "t": 9e3}} if strata else {}
+    session = session_of(rows_of(sample), schema_of(strata=strata, **population))
+    w = sample["w"].copy()
+    if strata:  # to the population of each stratum
+        for label, people in population["population"].items():
+            w[sample["h"] == label] *= people / w[sample["h"] == label].sum()
+    order = np.argsort(sample["y"])
+    upto = np.cumsum(w[order]) / w.sum()
+    shares = [0.1, 0.5, 0.9]
+    wanted = sample["y"][order][np.searchsorted(upto, shares)]
+    found = session.quantile("y", shares, epsilon=300.0, name="quantiles")
+    noise, population = found.noise_interval(), found.population_interval()
+    for ends in (noise, population):
+        assert (ends.low <= wanted).all()
+        assert (wanted <= ends.high).all()
+    assert (noise.high - noise.low <= 2).all()  # of bins as wide as a grid step, the one it is in and a neighbour
+    assert (population.low <= noise.low).all()
+    assert (population.high - population.low).max() > 1
+    assert session.quantile("y", shares, epsilon=300.0, name="quantiles").estimate.tolist() == found.estimate.tolist()
+    one = session.median("y", epsilon=300.0)
+    assert one.population_interval().contains(one.estimate)
+    assert [row["measure"] for row in one.rows()] == [
+        "quantile",
+        "respondents",
+        "effective respondents",
+        "design effect",
+    ]
+
+
+@pytest.mark.parametrize(("share", "rows"), [(0.5, 400), (0.9, 1500)])
+def test_quantiles_are_covered(share, rows):
+    """Skewed values that grow with the probability, in 32 bins: 300 samples, noise of ε = 1."""
+    rng = np.random.default_rng(9)
+    size = rng.lognormal(0, 0.5, 100 * rows)
+    values = np.clip(rng.gamma(1.5, 1, size.size) * size / 8, 0, 1)
+    truth = np.quantile(values, share, method="inverted_cdf")
+    chance = rows * size**0.8 / (size**0.8).sum()
+    high = float(np.quantile(1 / chance[rng.random(size.size) < chance], 0.98))
+    bins, moments = 32, room.measured_moments(0)
+    held, near = [], []
+    for _ in range(300):
+        drawn = rng.random(size.size) < chance
+        u, over = np.minimum(1 / chance[drawn], high) / (1.05 * high), 1 / chance[drawn] > high
+        place = np.minimum((values[drawn] * bins).astype(int), bins - 1)
+        each = [u * u, u * (1 - u), (1 - u) * ~over, (1 - u) * over]
+        noisy = np.array([np.bincount(place, one, bins) for one in each]).T + rng.laplace(size=(bins, 4))
+        cells = [
+            DesignMoments(
+                parts=one[None], everybody=noisy.sum(axis=0)[None], groups=bins, moments=moments, noise=np.full(4, 2.0),
+                kurtosis=3.0,
+            )
+            for one in noisy
+        ]  # fmt: skip
+        release = SimpleNamespace(items=lambda cells=cells: [("", SimpleNamespace(moments=one)) for one in cells])
+        found = room.DesignQuantiles(release, tuple(np.linspace(0, 1, bins + 1)), share)
+        held.append(found.population_interval().contains(truth))
+        near.append(found.estimate - truth)
+    assert np.mean(held) > 0.935
+    assert abs(np.mean(near)) < 1 / bins
+
+
 def rao_scott(cell, w, shape):
     """The second-order test of Rao and Scott with F, as survey packages make it, of units drawn with replacement."""
     rows, columns = shape
@@ -717,6 +781,24 @@ def test_a_comparison_is_the_difference_of_groups(sample):
     assert session.plan.independence(["g", "v"], epsilon=1.0, expected_rows=400).smallest_effect > 0.14
 
 
+@pytest.mark.parametrize("rows", [[{"w": None}], [{"w": 60.0, "y": 10.0}], [{"w": 1.0}] * 3])
+@pytest.mark.parametrize("strata", [{}, {"strata": "h"}, {"strata": "h", "population": {"s": 5.0, "t": 9.0}}])
+def test_answers_of_hardly_any_rows_are_numbers(rows, strata):
+    """With the noise of ε = 0.2 every estimate, error, p-value and end can be written down."""
+    session = session_of(rows, schema_of(**strata))
+    asked = [
+        lambda: session.variance("y", epsilon=0.2), lambda: session.std("y", by="g", epsilon=0.2),
+        lambda: session.quantile("y", [0.01, 0.5, 0.99], epsilon=0.2), lambda: session.table(["g", "v"], epsilon=0.2),
+        lambda: session.histogram("y", bins=3, epsilon=0.2), lambda: session.compare_means("y", by="g", epsilon=0.2),
+        lambda: session.independence(["g", "v"], epsilon=0.2),
+        lambda: session.goodness_of_fit("v", probabilities=[0.0, 1.0], epsilon=0.2),
+    ]  # fmt: skip
+    for question in asked:
+        for _ in range(3):
+            found = question()
+            json.dumps([found.to_dict(), found.rows()], allow_nan=False, default=str)
+
+
 # ---- Refusals: before anything is spent, in words that say what to do
 
 
@@ -761,13 +843,16 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("says already how many", lambda: public.count(epsilon=1.0))
     refused("whose total is not known", lambda: public.where("y > 2").mean("y", epsilon=1.0))
     for question in [
-        lambda: session.quantile("y", 0.5, epsilon=1.0), lambda: session.tables([["g"], ["g", "v"]], epsilon=1.0),
+        lambda: session.tables([["g"], ["g", "v"]], epsilon=1.0), lambda: session.slope("y", on="y", epsilon=1.0),
         lambda: session.regression("y", ["v"], epsilon=1.0), lambda: session.compare_arms("y", by="g", epsilon=1.0),
         lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0),
     ]:  # fmt: skip
         refused("no design-based form", question)
     refused("Ask table(…)", lambda: session.tables([["g"]], epsilon=1.0))
     refused("homogeneity", lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0))
+    refused("Leave rows_at_least out", lambda: session.median("y", rows_at_least=5, epsilon=1.0))
+    refused("session.where", lambda: session.median("y", by="g", epsilon=1.0))
+    refused("is read of any level", lambda: session.median("y", interval=None, epsilon=1.0))
     refused("Leave shrink out", lambda: session.table("g", shrink=True, mu=1.0))
     refused("Leave method out", lambda: session.compare_means("y", by="g", method="direct", epsilon=1.0))
     clusters = session_of([{}], schema_of(unit="id"))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.columns import Bands
 from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Bounds, Contribution, stability
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions import form
-from discreet.questions.design import design_measurement, no_design_for
-from discreet.questions.formulas import Formula
+from discreet.questions.design import design_measurement, in_bins, no_design_for
 from discreet.questions.grouped import Bins, public_bins
 from discreet.questions.question import DeclaredColumns, Histograms, MeasuredQuestion, Measurement, first_of
 from discreet.questions.tables.table import ContingencyTable, TableRelease, table_measurement
@@ -52,6 +50,7 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
     edges: Sequence[float] | None = None
     bins: int | None = None
     contribution: Contribution | None = None
+    _counted: str | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -68,25 +67,18 @@ class HistogramQuestion(MeasuredQuestion[TableRelease]):
 
     def __post_init__(self, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> None:
         if self.schema.design is not None and isinstance(self.schema.column(self.column), Bounds):
-            bands = self._bands(self.schema.bounds(self.column))
-            columns = {**self.schema.columns, self._binned: bands}
-            object.__setattr__(self, "schema", replace(self.schema, columns=columns))
+            bins = self._bins(self.schema.bounds(self.column))
+            schema, counted = in_bins(self.schema, self.column, bins.edges)
+            object.__setattr__(self, "schema", schema)
+            object.__setattr__(self, "_counted", counted)
         super().__post_init__(epsilon, delta, rho, mu)
-
-    @property
-    def _binned(self) -> str:
-        """The column of labels that rows are counted by under a design."""
-        return f"{self.column}, in bins" if isinstance(self.schema.column(self.column), Bounds) else self.column
-
-    def _bands(self, bounds: Bounds) -> Bands:
-        """The bins as labels, which a design counts weights by."""
-        bins = self._bins(bounds)
-        return Bands(edges=bins.edges, labels=[str(name) for name in bins.names()], value=Formula(f"`{self.column}`"))
 
     def _measured(self) -> Measurement:
         if self.schema.design is not None:
             no_design_for(self, "contribution")
-            return design_measurement(self, "estimated count", (self._binned,), read="the number in the population")
+            return design_measurement(
+                self, "estimated count", (self._counted or self.column,), read="the number in the population"
+            )
         if not isinstance(self.schema.column(self.column), Bounds):
             return table_measurement(self, (self.column,), self.contribution)
         bounds = self.schema.bounds(self.column)

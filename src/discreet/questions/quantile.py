@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
+from discreet.core.columns import Bands
+from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
+from discreet.core.rows import Snapshot
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.nested_counts import NestedCounts
@@ -30,7 +33,10 @@ from discreet.mechanisms.choices.quantile import (
     simulated,
 )
 from discreet.questions import form
+from discreet.questions.design import DesignQuantiles, design_measurement, in_bins, likely_weights, no_design_for
 from discreet.questions.question import (
+    DEFAULT_ROWS,
+    ESTIMATED,
     DeclaredColumns,
     Expected,
     Forecast,
@@ -504,7 +510,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     topic: ClassVar[str] = "Numbers"
     answers: ClassVar[str] = "Which values have a quarter, a half, nine tenths of the rows below them?"
     ask: ClassVar[str] = "quantile"
-    instead: ClassVar[str] = "Ask for the proportion of a label of Bands, such as those below a threshold."
+    under_design: ClassVar[bool] = True
     also: ClassVar[tuple[str, ...]] = ("percentile", "quantiles", "percentiles")
     heading: ClassVar[str] = "Quantiles of {subject}"
     meaning: ClassVar[str] = "The value of {subject} below which this share of rows lies."
@@ -526,6 +532,14 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     recursive: bool = False
     contribution: Contribution | None = None
     expected_rows: int | None = None
+    _binned: str = field(default="", init=False, repr=False, compare=False)
+
+    def __post_init__(self, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None) -> None:
+        if self.schema.design is not None:
+            schema, binned = in_bins(self.schema, self.column)
+            object.__setattr__(self, "schema", schema)
+            object.__setattr__(self, "_binned", binned)
+        super().__post_init__(epsilon, delta, rho, mu)
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:
@@ -534,6 +548,16 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     def _measured(self) -> Measurement:
         requirements.instance("recursive", self.recursive, bool, "recursive=True or False")
         by = column_names(self.by)
+        if self.schema.design is not None:
+            no_design_for(self, "contribution", "recursive", "rows_at_least")
+            if by:
+                fix = "Ask of each group: session.where(\"sex == 'f'\")."
+                raise InvalidParameter("by", by, "has no form for quantiles under a design", fix)
+            if self.interval != _LEVEL:
+                raise InvalidParameter(
+                    "interval", self.interval, "is read of any level under a design", "Leave it out."
+                )
+            return self._of_design()
         limits = self.schema.contribution(self.contribution)
         bounds, coarse = _coarsened(self.schema.bounds(self.column))
         level, least = self._level(), self._independent_rows(limits)
@@ -573,9 +597,46 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             ),
         )
 
+    def _of_design(self) -> Measurement:
+        """The weights in bins, which every quantile is read from."""
+        for share in np.atleast_1d(self._shares()):
+            share_of(share)  # refuses what is no probability
+        found = design_measurement(self, "estimated count", (self._binned,), read="the number in the population")
+        rows = DEFAULT_ROWS if self.expected_rows is None else self.expected_rows
+        heavy, share = likely_weights(cast(Any, self.schema.design))
+        mean = heavy * share
+        # At the middle half of the bins are added up; noise in their weight, in rows of the mean weight.
+        cells = self.schema.cells((self._binned,))
+        middle = math.sqrt(cells) / 2
+
+        def forecast() -> Forecast:
+            whole = found.forecast()
+            weights = tuple(middle * one / mean for one in whole.weights)
+            return Forecast(weights=weights, scenario=f"{rows:,} rows with weights alike, at the median")
+
+        return replace(found, read="ranks", forecast=forecast)
+
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> QuantileRelease:
+        return self._read_of(super().draw(rows, claim, allowance, passed))
+
+    def read(self, stored: Any) -> QuantileRelease:
+        return self._read_of(super().read(stored))
+
+    def _read_of(self, release: Any) -> QuantileRelease:
+        """The quantiles of a release: under a design they are read from weights in bins."""
+        if self.schema.design is None:
+            return cast(QuantileRelease, release)
+        bands = cast(Bands, self.schema.column(self._binned))
+        shares = self._shares()
+        asked = float(shares) if isinstance(shares, float | int) else tuple(float(share_of(one)) for one in shares)
+        return cast(QuantileRelease, DesignQuantiles(release, tuple(bands.edges), asked))
+
     def meaning_words(self, words: Mapping[str, str]) -> str:
         subject = self.subject_words(words)
         shares = np.atleast_1d(self._shares()).tolist()
+        if self.schema.design is not None:
+            told = ", ".join(f"{100 * one:.4g} %" for one in shares)
+            return f"Values of {subject} below which {told} of the population lie. {ESTIMATED}"
         if shares == [0.5]:
             return f"The median of {subject}."
         return f"Values of {subject} below which {', '.join(f'{100 * one:.4g} %' for one in shares)} of rows lie."
