@@ -781,7 +781,7 @@ def test_a_comparison_is_the_difference_of_groups(sample):
     assert session.plan.independence(["g", "v"], epsilon=1.0, expected_rows=400).smallest_effect > 0.14
 
 
-@pytest.mark.parametrize("rows", [[{"w": None}], [{"w": 60.0, "y": 10.0}], [{"w": 1.0}] * 3])
+@pytest.mark.parametrize("rows", [[{"w": None}], [{"w": 60.0, "y": 10.0}]])
 @pytest.mark.parametrize("strata", [{}, {"strata": "h"}, {"strata": "h", "population": {"s": 5.0, "t": 9.0}}])
 def test_answers_of_hardly_any_rows_are_numbers(rows, strata):
     """With the noise of ε = 0.2 every estimate, error, p-value and end can be written down."""
@@ -794,9 +794,8 @@ def test_answers_of_hardly_any_rows_are_numbers(rows, strata):
         lambda: session.goodness_of_fit("v", probabilities=[0.0, 1.0], epsilon=0.2),
     ]  # fmt: skip
     for question in asked:
-        for _ in range(3):
-            found = question()
-            json.dumps([found.to_dict(), found.rows()], allow_nan=False, default=str)
+        found = question()
+        json.dumps([found.to_dict(), found.rows()], allow_nan=False, default=str)
 
 
 # ---- Refusals: before anything is spent, in words that say what to do

@@ -40,7 +40,7 @@ from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading, Row
 from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
-from discreet.results.wording import BOTH_INTERVALS, pvalue_equation, reading_line
+from discreet.results.wording import pvalue_equation
 
 Estimated = Literal["mean", "proportion", "variance", "standard deviation", "estimated total", "estimated count"]
 _INNER = Fraction(5, 2)
@@ -367,7 +367,7 @@ class DesignRelease(Release):
             raise InvalidParameter("other", other.release_id[:8], "is no group of the same release", "Ask by=….")
         if self._of.squared:
             raise InvalidParameter("difference", self._of.of, "has no interval here", "Compare means or shares.")
-        apart = not (self._of.total or self._of.clusters or self._of.population)
+        apart = self.apart
         # without what strata take off each of them, the variances of both bound that of the difference
         mine, others = (
             (replace(one.moments, whole=False) if apart else one.moments).interval(level) for one in (self, other)
@@ -377,6 +377,11 @@ class DesignRelease(Release):
         below = together(first - float(mine.low), float(others.high) - second)
         above = together(float(mine.high) - first, second - float(others.low))
         return Interval(self._scale * (first - second - below), self._scale * (first - second + above), level)
+
+    @property
+    def apart(self) -> bool:
+        """True where the errors of groups are independent, or strata make differences more exact than that."""
+        return not (self._of.total or self._of.clusters or self._of.population)
 
     @property
     def _scale(self) -> float:
@@ -457,8 +462,9 @@ class DesignComparison(Readable):
 
     @property
     def standard_error(self) -> float:
-        """By sampling and noise together, of means whose errors are independent."""
-        return math.hypot(*(arm.standard_error for arm in self._arms))
+        """By sampling and noise together; the most where the errors of both groups depend on each other."""
+        errors = [arm.standard_error for arm in self._arms]
+        return math.hypot(*errors) if self._arms[0].apart else sum(errors)
 
     def population_interval(self, level: float = 0.95) -> Interval:
         """Design-based interval for the difference in the population."""
@@ -496,11 +502,12 @@ class DesignComparison(Readable):
         return self.release.to_dict()
 
     def heading(self) -> str:
-        return f"Difference of means by {', '.join(self.release.grouping.by)}"
+        told = f"Difference of means by {', '.join(self.release.grouping.by)}"
+        return str(self.release.words.get("heading", told))
 
     def facts(self) -> Facts:
-        difference = reading_line(self.readings()[0].to_dict())
-        return [("difference", f"{difference}, {pvalue_equation(self.pvalue)}"), *self.release.facts()]
+        difference = told_numbers([self.readings()[0].to_dict()])
+        return [*difference, ("equal means", pvalue_equation(self.pvalue)), *self.release.facts()]
 
 
 _BINS = 64
@@ -657,11 +664,11 @@ class DesignQuantiles(Readable):
         return self.release.to_dict()
 
     def heading(self) -> str:
-        return f"Quantiles of {next(iter(self.release.grouping.by)).removesuffix(_IN_BINS)}"
+        told = f"Quantiles of {next(iter(self.release.grouping.by)).removesuffix(_IN_BINS)}"
+        return str(self.release.words.get("heading", told))
 
     def facts(self) -> Facts:
-        lines = [(one.label or one.measure, reading_line(one.to_dict())) for one in self.readings()]
-        return [*lines, ("intervals", BOTH_INTERVALS), *self.release.protection_facts()]
+        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
 
 
 def cells_of(release: GroupedRelease[DesignRelease]) -> DesignCells:

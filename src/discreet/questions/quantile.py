@@ -551,8 +551,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         if self.schema.design is not None:
             no_design_for(self, "contribution", "recursive", "rows_at_least")
             if by:
-                fix = "Ask of each group: session.where(\"sex == 'f'\")."
-                raise InvalidParameter("by", by, "has no form for quantiles under a design", fix)
+                rule = "has no form for quantiles under a design"
+                raise InvalidParameter("by", by, rule, "Ask of each group: session.where(…).")
             if self.interval != _LEVEL:
                 raise InvalidParameter(
                     "interval", self.interval, "is read of any level under a design", "Leave it out."
