@@ -555,7 +555,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
                 raise InvalidParameter("by", by, rule, "Ask of each group: session.where(…).")
             if self.interval != _LEVEL:
                 raise InvalidParameter(
-                    "interval", self.interval, "is read of any level under a design", "Leave it out."
+                    "interval", self.interval, "is read of any level under a design", "Leave interval out."
                 )
             return self._of_design()
         limits = self.schema.contribution(self.contribution)
