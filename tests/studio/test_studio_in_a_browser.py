@@ -258,6 +258,31 @@ def test_what_is_typed_before_the_scripts_come_is_written(chromium, folder):
         assert visit.wrong == []
 
 
+def test_a_page_takes_no_change_of_its_own_for_somebody_elses(chromium, folder):
+    """A pulse that asked before a page wrote and is answered after it tells nothing; a change by others is told."""
+    plan = folder / "people.toml"
+    plan.write_text(PLAN)
+    with served(folder) as address:
+        visit = Visit(chromium, address)
+        held = []
+        visit.page.route("**/pulse*", lambda route: held.append(route))
+        visit.to("/plan?plan=people.toml")
+        visit.step("data")
+        while not held:
+            visit.page.wait_for_timeout(100)
+        visit.page.get_by_label("title", exact=True).first.fill("Mine")
+        expect(visit.page.locator(WRITTEN).first).to_have_value("Mine")
+        with visit.page.expect_response("**/pulse*") as told:
+            held[0].continue_()
+        assert told.value.headers.get("hx-trigger") == "plan-changed"  # as far as the server knows, another's
+        visit.page.wait_for_timeout(300)
+        assert visit.page.locator("#notice").inner_text() == ""
+        visit.page.unroute("**/pulse*")
+        plan.write_text(plan.read_text().replace("Mine", "Another's"))
+        visit.page.wait_for_selector("#notice:has-text('changed elsewhere')")
+        assert visit.wrong == []
+
+
 def test_a_killed_studio_loses_nothing(chromium, folder):
     (folder / "people.toml").write_text(PLAN)
     command = [sys.executable, "-m", "discreet", "open", str(folder / "people.toml"), "--no-browser"]
@@ -303,7 +328,7 @@ def test_hostile_names_run_no_script(chromium, folder):
         visit.step("data")
         page.get_by_label("title", exact=True).first.fill("<script>alert(3)</script>")
         visit.step("questions")
-        page.get_by_role("button", name="table How many rows").click()
+        page.get_by_role("button", name="How many rows have each combination").click()
         page.locator("#release-1").wait_for()
         for step in ("Review", "Run", "Ledger", "Learn", "File", "Plan"):
             page.get_by_role("navigation").get_by_role("link", name=step, exact=True).click()

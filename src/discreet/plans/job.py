@@ -128,7 +128,7 @@ class JobPlan(Tidy):
 
     def cost_words(self) -> str:
         """The cost of a run, and of all periods together, in words."""
-        now = str(self.cost or "nothing: all of it is released")
+        now = str(self.cost or "nothing, as all of it is released already")
         return now if self.in_all is None else f"{now} now; {self.in_all} in all periods together"
 
     def facts(self) -> Facts:

@@ -182,7 +182,7 @@ class Codebook(Tidy):
         """A plan file with all that is known filled in, each fact with its source; paths as seen from its folder."""
         parameters = (f"{name} = {value!r}" for name, value in self.budget.parameters().items())
         lines = [
-            f"title = {_text(f'Releases from {Path(self.source).name}')}",
+            f"title = {_text(f'Statistics from {Path(self.source).name}')}",
             "",
             "[source]",
             f"path = {_text(_seen_from(folder, self.source))}",

@@ -70,7 +70,7 @@ def skeleton(
     typed = source.lower().endswith(_TYPED)  # all columns of a CSV are text
     check_names(source, list(types))
     lines = [
-        f'title = "Releases from {_quoted(Path(source).name)}"',
+        f'title = "Statistics from {_quoted(Path(source).name)}"',
         "",
         "[source]",
         f'path = "{_quoted(source)}"',

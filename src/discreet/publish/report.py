@@ -273,7 +273,7 @@ def _range(column: str, readings: Sequence[ReadingFacts]) -> str:
     return f"By {column}: from {_words(least, None)[0]} ({_name(least)}) to {_words(most, None)[0]} ({_name(most)})."
 
 
-def _named_quantiles(release: Mapping[str, Any]) -> Mapping[str, Any]:
+def named_quantiles(release: Mapping[str, Any]) -> Mapping[str, Any]:
     """A release in which quantiles of one share are called by its name, and their share is no label."""
     shares = {one["labels"].get("probability") for one in release["readings"]}
     if len(shares) != 1 or shares == {None}:
@@ -401,7 +401,7 @@ def tick_words(value: float, step: float, measure: str = "") -> str:
 
 def as_page(facts: Mapping[str, Any]) -> str:
     """The report as HTML."""
-    facts = {**facts, "releases": [_named_quantiles(release) for release in facts["releases"]]}
+    facts = {**facts, "releases": [named_quantiles(release) for release in facts["releases"]]}
     return (
         environment()
         .get_template("report.html")
@@ -770,7 +770,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         *([] if facts["kept"] is None else [plain(facts["kept"]), ""]),
     ]
     for release in facts["releases"]:
-        lines += _release_lines(_named_quantiles(release))
+        lines += _release_lines(named_quantiles(release))
     lines += ["## What was assumed", "", *(f"- {plain(said)}" for said in facts["assumptions"]), ""]
     lines += ["## The plan", "", "```toml", printable(facts["plan"]).rstrip().replace("```", "'''"), "```", ""]
     return "\n".join(lines)

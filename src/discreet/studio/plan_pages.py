@@ -85,7 +85,7 @@ def _whole(draft: Draft, asked: list[PlannedQuestion], looks: list[PlannedQuesti
     return {
         "parts": parts,
         "used": words,
-        "cost": "nothing: all of it is released" if job.cost is None else str(job.cost),
+        "cost": "nothing, as all of it is released already" if job.cost is None else str(job.cost),
         "left": str(job.remaining),
         "refusal": job.refusal,
         "odds": attacker_words(file.budget, unit, file.schema.neighbours),

@@ -95,7 +95,7 @@ def new_plan(folder: Folder, place: Path | None, given: Mapping[str, str]) -> Pa
     if "path" in options:
         options["path"] = os.path.relpath(options["path"], path.parent)
     document = tomlkit.document()
-    document["title"] = f"Releases from {place.name if place is not None else stem}"
+    document["title"] = f"Statistics from {place.name if place is not None else stem}"
     document["source"] = options
     budget = typed_value("number", given.get("epsilon", ""))
     epsilon = 1.0 if budget is GONE else budget

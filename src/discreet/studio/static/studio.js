@@ -39,8 +39,22 @@ function typing() {
   return active && active.matches("#main input:not([type=range]):not([type=checkbox]), #main textarea, #main select");
 }
 
+// A pulse that met a change of this page's own tells nothing; the next one knows.
+let changing = 0, changed = 0, asked = 0;
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const { elt, xhr, requestConfig } = event.detail;
+  if (elt.id === "pulse") asked = changed;
+  if (requestConfig.verb === "get") return;
+  changing += 1;
+  xhr.addEventListener("loadend", () => {
+    changing -= 1;
+    changed += 1;
+  });
+});
+
 document.addEventListener("plan-changed", () => {
-  if (writing.size) return; // it may be what this page writes; the next pulse knows
+  if (changing || asked !== changed) return;
   const notice = document.getElementById("notice");
   if (!typing()) {
     htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerHTML show:none" });
