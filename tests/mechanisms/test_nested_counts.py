@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from discreet import Bounds, Categories, Neighbours, PureDP, Schema, Session, ZeroConcentratedDP
+from discreet import ApproxDP, Bounds, Categories, Neighbours, PureDP, Schema, Session, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices import nested_counts
@@ -230,12 +230,29 @@ def test_what_plans_simulate_is_as_wide_as_what_is_drawn(rate):
     np.testing.assert_allclose(simulated, drawn, rtol=0.06, atol=1)
 
 
+def test_a_delta_changes_nothing_and_is_charged():
+    """Counts have the noise of ε alone, which meets (ε, δ)."""
+    schema = Schema(columns={"x": Bounds(0, 1000, grid=1)})
+    pure, approximate = (
+        QuantileQuestion(schema, "x", 0.9, guarantee=one).measurement for one in (PureDP(1.0), ApproxDP(1.0, 1e-6))
+    )
+    assert pure.mechanism == approximate.mechanism
+    assert approximate.mechanism.profile(approximate.sensitivity).delta_at(1.0) == 0.0
+    rows = pyarrow.table({"x": [0.0] * 210 + [float(k) for k in range(90)]})
+    session = Session(rows, schema, ledger=":memory:", budget=ApproxDP(2.0, 1e-5))
+    found = session.quantile("x", 0.9, epsilon=1.0, delta=1e-6)
+    assert found.noise_interval().contains(59.0)
+    assert found.noise_interval().width < 500  # a choice by rank has all of the bounds
+    assert session.ledger.remaining().epsilon == pytest.approx(1.0)
+
+
 def test_the_guarantee_and_the_interval_decide():
     def named(guarantee=ONE, **settings):
         schema = Schema(columns={"x": Bounds(0, 1000, grid=1)})
         return QuantileQuestion(schema, "x", 0.9, guarantee=guarantee, **settings).measurement.mechanism.name
 
     assert named() == named(PureDP(20.0)) == named(expected_rows=10**6) == "nested_counts"
+    assert named(ApproxDP(1.0, 1e-6)) == "nested_counts"
     assert named(ZeroConcentratedDP(0.1)) == named(rows_at_least=300) == "quantile_interval"
     assert named(interval=None) == named(recursive=True) == "quantile_choice"
     for refused in (np.array([1, 2]), 0, 2.5, "many"):

@@ -16,7 +16,7 @@ from discreet.core import requirements
 from discreet.core.columns import Bands
 from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
@@ -567,7 +567,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             interval=level,
             rows_at_least=least,
             recursive=self.recursive,
-            counts=isinstance(self.guarantee, PureDP) and level is not None and least is None,
+            counts=isinstance(self.guarantee, PureDP | ApproxDP) and level is not None and least is None,
         )
         groups = self.schema.cells(by)
         sensitivity = statistic.sensitivity(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.guarantee import Guarantee, PureDP
+from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import Neighbours
@@ -371,7 +371,7 @@ class SlopeQuestion(MeasuredQuestion[SlopeRelease]):
             pairs=self.pairs,
             interval=self.interval,
             rows_at_least=public if self.rows_at_least is None else self.rows_at_least,
-            counts=isinstance(self.guarantee, PureDP),
+            counts=isinstance(self.guarantee, PureDP | ApproxDP),
         )
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
         mechanism = statistic.mechanism(self.guarantee, sensitivity)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import Guarantee, Profile, PureDP
+from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Floats, Truth, generator
 from discreet.core.numbers import decimal, greatest, not_below, up
 from discreet.core.sensitivity import Exact, Sensitivity
@@ -298,11 +298,11 @@ class NestedCounts(Mechanism):
         statistic: quantile.RankStatistic | None = None,
         groups: int = 1,
     ) -> Self:
-        """The least noise that meets ``guarantee``, a pure ε, for the intervals of ``statistic``."""
+        """The least noise that meets ``guarantee``, or its ε alone where it has a δ, for intervals of ``statistic``."""
         described: quantile.RankStatistic = requirements.instance(
             "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, counts=True, …)"
         )
-        target = decimal(guarantee.to(PureDP).epsilon)
+        target = decimal(guarantee.epsilon if isinstance(guarantee, ApproxDP) else guarantee.to(PureDP).epsilon)
         moved = Fraction(sensitivity.require_l1())
         if target == 0:
             raise InvalidParameter("guarantee", guarantee, "leaves nothing to count with", "Pass epsilon > 0.")
