@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import accuracy
+import beside_published
 import compare
 import features
 import generated
@@ -55,6 +56,7 @@ def tables() -> dict[str, str]:
         "bounds": private_bounds.table(),
         "generated": generated.table(generated.stored()),
         "generated, worst": generated.worst(generated.stored()),
+        "published": beside_published.table(beside_published.stored()),
         "slopes": slopes.table(slopes.stored()),
         "which": which_mechanism.table(which_mechanism.stored()),
     }
