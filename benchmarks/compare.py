@@ -29,13 +29,13 @@ PEERS = (
     ("diffprivlib", "diffprivlib", "diffprivlib", "diffprivlib"),
     ("PipelineDP", "pipelinedp", "pipeline_dp", "pipelinedp"),
 )
+SURVEY = HERE.parent / "examples" / "survey.csv"
+"""The file of the README's first example; every library counts its rows, for ε = 0.5."""
 OURS = """
-from discreet import Ledger, PureDP, release
-from discreet.core.sensitivity import Exact, Sensitivity
-from discreet.mechanisms import Laplace
-one = Sensitivity(l1=1.0)
-ledger = Ledger(":memory:", budget=PureDP(1.0))
-print(release(Exact(len(range(1000)), one), Laplace.calibrate(PureDP(1.0), one), ledger=ledger).value)
+import sys
+from discreet import Bounds, Schema, Session
+schema = Schema(columns={"age": Bounds(18, 100, grid=1)})
+print(Session(sys.argv[1], schema, ledger="survey.ledger", epsilon=1.0).count(epsilon=0.5).value)
 """
 DRAWS = """
 import json, numpy, timing
@@ -46,7 +46,7 @@ print(json.dumps({"figures": [timing.figure("Laplace", "discreet", law.sample, d
 FACTS = {
     "megabytes": "installed, base package only (MB)",
     "import": "import (s)",
-    "first count": "first count, from process start (s)",
+    "first count": "rows of a CSV file counted, from process start (s)",
     "draw": "one Laplace draw in a vector or loop (ns)",
     "grouped count": "a million rows counted in 100 groups (s)",
 }
@@ -79,12 +79,12 @@ class Library:
     def __init__(self, environment: str | None, module: str, sampler: str | None) -> None:
         if environment is None or sampler is None:
             self.python = self.sampling = sys.executable
-            self.counting, self.drawing = ["-c", OURS], ["-c", DRAWS]
+            self.counting, self.drawing = ["-c", OURS, str(SURVEY)], ["-c", DRAWS]
             self.megabytes = footprint.megabytes(bytecode=False)
         else:
             self.python = str(ENVIRONMENTS / environment / "bin" / "python")
             self.sampling = str(ENVIRONMENTS / sampler / "bin" / "python")
-            self.counting = [str(HERE / "peers" / f"first_count_{environment.replace('-', '_')}.py")]
+            self.counting = [str(HERE / "peers" / f"first_count_{environment.replace('-', '_')}.py"), str(SURVEY)]
             self.drawing = [str(HERE / "peers" / f"measure_{sampler}.py")]
             self.megabytes = megabytes(ENVIRONMENTS / environment)
         self.importing = (

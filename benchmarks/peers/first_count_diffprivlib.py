@@ -1,5 +1,10 @@
-"""A first count of 1,000 rows with diffprivlib."""
+"""A first count of the rows of a CSV file with diffprivlib."""
+
+import csv
+import sys
 
 from diffprivlib.mechanisms import Geometric
 
-print(Geometric(epsilon=1.0, sensitivity=1).randomise(len([float(i) for i in range(1000)])))
+with open(sys.argv[1], newline="", encoding="utf-8") as file:
+    rows = list(csv.DictReader(file))
+print(Geometric(epsilon=0.5, sensitivity=1).randomise(len(rows)))
