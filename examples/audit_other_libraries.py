@@ -53,11 +53,10 @@ def main(scale: str = "1", environments: str = str(ROOT / ".venv-peers")) -> Non
         for told in drawn(library, Path(environments), scale):
             claim = Guarantee.from_dict(told["claim"])
             audit = audit_draws(numbers(told["here"]), numbers(told["there"]), claim, confidence=LEVEL)
-            claimed = str(claim).partition("(")[2].removesuffix(")")
             at = f" at δ {audit['at_delta']:.3g}" if audit["at_delta"] else ""
             certified = f"{audit['symbol']} ≥ {max(audit['certified'], 0):.3f}{at}"
             verdict = "not refuted" if audit.passed else f"refuted: {audit['event']}"
-            row = told["library"], told["name"], told["neighbours"], claimed, certified, verdict
+            row = told["library"], told["name"], told["neighbours"], str(claim), certified, verdict
             print("|", " | ".join(row), "|", flush=True)
     for library in skipped:
         print(f'\n{library} is not installed: `make bench PEERS="{library}"` builds its environment.')

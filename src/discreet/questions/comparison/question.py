@@ -72,7 +72,8 @@ from discreet.results.plan import DETECTED, EXPECTED_ROWS, Plan, affordable
 
 _RUNS = 1000
 _AWARE_RUNS = 500
-_HALVINGS = 30
+_HALVINGS = 14
+"""A thousand runs tell an effect to about a hundredth; it is then known to a part in ten thousand."""
 
 
 def direct_detection(
