@@ -381,7 +381,7 @@ NAMED: dict[str, Any] = {"path": ":memory:", "budget": PureDP(1.0)}
         ({"path": ""}, InvalidParameter, "path = '': must name a file"),
         ({"path": "a\0b"}, InvalidParameter, "must name a file"),
         ({"path": "/nowhere/at/all/x.db"}, LedgerUnavailable, "does not exist. Create it first"),
-        ({"budget": None}, LedgerUnavailable, "there is no ledger at :memory:. A new ledger needs a budget"),
+        ({"budget": None}, LedgerUnavailable, "ledger = ':memory:': there is no ledger, and a new one needs"),
         ({"budget": 1.0}, WrongType, "budget = 1.0: must be a Guarantee"),
         ({"budget": PureDP}, WrongType, "must be a Guarantee"),
         ({"budget": PureDP(0.0)}, InvalidParameter, "must allow something"),

@@ -50,7 +50,12 @@ IN_PYTHON: list[tuple[Callable[[], object], tuple[str, ...]]] = [
     (lambda: session().mean("age", 1.0), ("guarantee = 1.0", "must be given by name", "Write epsilon=1.0")),
     (lambda: session().mean("agee", epsilon=0.1), ("column = 'agee'", "not declared", "Did you mean 'age'?")),
     (lambda: session().mean("region", epsilon=0.1), ("column = 'region'", "labels, not a number", "Use a column")),
-    (lambda: session().mean("age", by="age", epsilon=0.1), ("'age'", "numeric, not labels", "Declare bands: Bands(")),
+    (
+        lambda: session().mean("age", by="age", epsilon=0.1),
+        ("by = 'age'", "labels are needed", 'Declare "age": Bands('),
+    ),
+    (lambda: session().usable_values(["age"], epsilon=0.1), ("setting = ['age']", "given by name", "knows columns")),
+    (lambda: session().mode("region", epsilon=0.1).noise_interval(), ("'mode'", "is a label", "Use count_gap()")),
     (
         lambda: session().mean("age", epsilom=0.1),
         ("epsilom = 0.1", "is not a setting of mean", "Did you mean 'epsilon'"),
@@ -72,7 +77,7 @@ IN_PYTHON: list[tuple[Callable[[], object], tuple[str, ...]]] = [
     ),
     (lambda: session().where("region == 'x'"), ("where", "'x', which is no label of 'region'", "Use one of: 'n', 's'")),
     (lambda: session(pay=Bounds(0, 9)).mean("pay", epsilon=0.1), ("source", "has no column 'pay'", "Check the schema")),
-    (lambda: Ledger("none.ledger"), ("none.ledger", "there is no ledger", "pass budget=PureDP(1.0)")),
+    (lambda: Ledger("none.ledger"), ("none.ledger", "there is no ledger", "Pass budget=PureDP(1.0)")),
     (of_people, ("contribution = None", "may have any number of rows", 'Write PrivacyUnit("region", contribution=')),
     (lambda: session().regression("age", [], epsilon=0.1), ("on = []", "at least one", 'Pass on=["age", "sex"]')),
     (lambda: session().regression(epsilon=0.1), ("column = None", "is missing", 'formula="income ~ age + sex"')),

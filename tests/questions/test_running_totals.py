@@ -312,7 +312,7 @@ def test_a_crash_after_the_charge_is_made_good():
         ({"period": None}, "is needed"),
         ({"period": np.array([])}, "not one of the periods"),
         ({"period": 1}, "not one of the periods"),
-        ({"over": "spend"}, "is numeric, not labels"),
+        ({"over": "spend"}, "is numeric, and labels are needed"),
         ({"column": "month"}, "not a number"),
         ({"guarantee": PureDP(1.0)}, "has no ε alone"),
         ({"guarantee": ApproxDP(1.0, 0.0)}, "has no ε alone"),

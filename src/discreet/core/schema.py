@@ -742,18 +742,23 @@ class Schema:
             raise WrongType("column", name, "is a column of labels, not a number", "Use a column with bounds.")
         return column
 
-    def categories(self, name: str) -> Categories:
-        """Declaration of a column of labels."""
+    def categories(self, name: str, parameter: str = "column") -> Categories:
+        """Declaration of a column of labels, which somebody passed as this ``parameter``."""
         column = self.column(name)
         if isinstance(column, PrivateLabels):
             raise WrongType(
-                "column",
+                parameter,
                 name,
                 "has no public list of labels",
                 "List them as categories, or release them first: ask for groups, then declare what was found.",
             )
         if not isinstance(column, Categories):
-            raise WrongType("column", name, "is numeric, not labels", "Declare bands: Bands(edges=[18, 40, 65, 100]).")
+            raise WrongType(
+                parameter,
+                name,
+                "is numeric, and labels are needed",
+                f'Declare "{name}": Bands(edges=[18, 40, 65, 100]).',
+            )
         return column
 
     def unlisted(self, name: str) -> PrivateLabels:
@@ -778,11 +783,11 @@ class Schema:
                 raise InvalidParameter("columns", name, "is a feature of a unit", "Change the feature itself.")
         return replace(self, columns={**self.columns, **columns})
 
-    def cells(self, names: Sequence[str]) -> int:
+    def cells(self, names: Sequence[str], parameter: str = "column") -> int:
         """Number of cells of the table over some columns of labels."""
         product = 1
         for name in names:
-            product *= self.categories(name).cells
+            product *= self.categories(name, parameter).cells
         if product > MOST_CELLS:
             raise InvalidParameter(
                 "by", names, f"makes {product:,} cells, more than {MOST_CELLS:,}", "Use fewer columns, or merge labels."

@@ -776,7 +776,7 @@ def design_measurement(
         whole=schema.where is None,
         clusters=schema.unit.column is not None,
     )
-    groups = schema.cells(by) if by else 1
+    groups = schema.cells(by, "by") if by else 1
 
     def measured(used: DesignParts) -> Measurement:
         sensitivity = used.moved(groups, schema.neighbours)

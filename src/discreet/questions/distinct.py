@@ -109,7 +109,7 @@ class DistinctQuestion(MeasuredQuestion[Release]):
         units = self.schema.unit.column is not None and self.column == self.schema.unit.column
         if not units:
             self.schema.column(self.column)
-        cells = self.schema.cells(by)
+        cells = self.schema.cells(by, "by")
         alone = units and not by and not self.schema.unit_is_row
         once = Contribution(total=1) if alone else self.contribution
         most = self.schema.contribution(once).most_rows(cells)

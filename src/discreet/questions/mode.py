@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.core.errors import InvalidParameter, WrongType
+from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.guarantee import PureDP
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Contribution
@@ -22,7 +22,7 @@ from discreet.questions import form
 from discreet.questions.count import labelled
 from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns, Forecast, MeasuredQuestion, Measurement, first_of
 from discreet.questions.tables.table import table_measurement
-from discreet.results.display import Facts
+from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
@@ -117,6 +117,16 @@ class ModeRelease(Release):
     @property
     def _of(self) -> Mode:
         return cast(Mode, self.statistic)
+
+    def noise_interval(self, level: float = 0.95) -> Interval:
+        """Refused: a label has no interval."""
+        raise InvalidParameter("noise_interval", "mode", "is of numbers, and a mode is a label", "Use count_gap().")
+
+    def population_interval(self, level: float = 0.95) -> Interval:
+        """Refused: a label has no interval."""
+        raise NoPopulationInterval(
+            "release", "mode", "is a label, chosen from this data", "Ask for shares of the labels: proportion or table."
+        )
 
     def count_gap(self, level: float = 0.95) -> float:
         """With probability ``level`` no category has more than this many rows more than the chosen one.

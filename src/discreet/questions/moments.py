@@ -789,7 +789,7 @@ def moments_forecast(
     question: Any, by: tuple[str, ...], expected: Expected, moves: Callable[[], Moves], like: str = SPREAD_EVENLY
 ) -> Forecast:
     """The error that a plan states; parameters as of `least_noise`."""
-    groups = question.schema.cells(by)
+    groups = question.schema.cells(by, "by")
     size = None if by else question.public_size(*question.columns_read())
     rows = expected if size is None else Expected(rows=size, mean=expected.mean)
     typical, worst = moves()
@@ -831,7 +831,7 @@ def moments_measurement(
     Products of more than four grid steps are added in coarser steps where 38 digits would not hold them
     (`discreet.core.rows.coarsening`): with six factors 2¹⁴ steps lie between the bounds, with ten 2⁸.
     """
-    groups = question.schema.cells(by) if by else 1
+    groups = question.schema.cells(by, "by") if by else 1
     names = tuple(columns)
     all_rows = getattr(question, "all_rows", False)
     products = {

@@ -310,7 +310,7 @@ class ProportionQuestion(MeasuredQuestion[ShareReading]):
             return kept_inside(self, alone, lambda size: self._of_public_size(place, size))
         if alone is not None:
             return self._of_public_size(place, alone)
-        groups = self.schema.cells(by)
+        groups = self.schema.cells(by, "by")
         rows = self.schema.contribution(self.contribution).most_rows(groups)
         limits = Contribution(groups=1, rows=rows) if 1 in (rows, groups) else Contribution(total=rows)
         sensitivity = in_parts(limits, groups, 2, self.schema.neighbours)

@@ -569,7 +569,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             recursive=self.recursive,
             counts=isinstance(self.guarantee, PureDP | ApproxDP) and level is not None and least is None,
         )
-        groups = self.schema.cells(by)
+        groups = self.schema.cells(by, "by")
         sensitivity = statistic.sensitivity(
             neighbours=self.schema.neighbours, rows_per_unit=limits.most_rows(groups), grouped=bool(by)
         )

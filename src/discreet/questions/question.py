@@ -680,7 +680,7 @@ class MeasuredQuestion(Question[A]):
     # ---- public facts that several questions need -------------------------------------------------------------------
 
     def _labels(self, by: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-        return {name: tuple(self.schema.categories(name).labels) for name in by}
+        return {name: tuple(self.schema.categories(name, "by").labels) for name in by}
 
     def public_size(self, *columns: str) -> int | None:
         """The public number of rows, where neighbours have the same number of them; else None."""

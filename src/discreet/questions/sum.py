@@ -256,7 +256,7 @@ class SumQuestion(MeasuredQuestion[Release]):
         if not by and self.public_size(self.column) is not None:
             return Sensitivity(moves=(not_below(high - low),))
         limits = self.schema.contribution(self.contribution)
-        cells = self.schema.cells(by)
+        cells = self.schema.cells(by, "by")
         return stability(limits, cells=cells, neighbours=self.schema.neighbours, low=low, high=high)
 
 

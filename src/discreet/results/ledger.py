@@ -359,7 +359,9 @@ class Terms:
     def opening(self, where: str) -> str:
         """The first entry of a new ledger with these terms."""
         if self.budget is None:
-            raise LedgerMissing(f"there is no ledger at {where}. A new ledger needs a budget: pass budget=PureDP(1.0).")
+            raise LedgerMissing(
+                f"ledger = {where!r}: there is no ledger, and a new one needs a budget. Pass budget=PureDP(1.0)."
+            )
         counted = accounting_of(self.budget, self.accounting)
         self._check_teams(counted)
         fixed = {"format": FORMAT, "accounting": counted.name, "allowance": texts(counted.allowance)}
