@@ -217,11 +217,11 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 214,
-    "code lines": 57_535,
+    "code lines": 57_560,
     "classes": 539,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_329,
+    "core: code lines": 6_334,
     "imports, per mille of the code": 78,
     "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,

@@ -47,14 +47,17 @@ IN_PYTHON: list[tuple[Callable[[], object], tuple[str, ...]]] = [
     (lambda: PureDP(-1), ("epsilon = -1", "must not be negative", "Pass epsilon")),
     (lambda: PureDP(1e9), ("epsilon = 1000000000.0", "must be at most 1000", "Pass 1 or less")),
     (lambda: session().mean("age"), ("guarantee = None", "must be given", "Pass epsilon=0.1")),
-    (lambda: session().mean("age", 1.0), ("guarantee = 1.0", "must be given by name", "Write epsilon=1.0")),
+    (lambda: session().mean("age", 1.0), ("setting = 1.0", "must be given by name", "Write epsilon=1.0")),
     (lambda: session().mean("agee", epsilon=0.1), ("column = 'agee'", "not declared", "Did you mean 'age'?")),
     (lambda: session().mean("region", epsilon=0.1), ("column = 'region'", "labels, not a number", "Use a column")),
     (
         lambda: session().mean("age", by="age", epsilon=0.1),
         ("by = 'age'", "labels are needed", 'Declare "age": Bands('),
     ),
-    (lambda: session().usable_values(["age"], epsilon=0.1), ("setting = ['age']", "given by name", "knows columns")),
+    (
+        lambda: session().usable_values(["age"], epsilon=0.1),
+        ("setting = ['age']", "given by name", "by name go columns"),
+    ),
     (lambda: session().mode("region", epsilon=0.1).noise_interval(), ("'mode'", "is a label", "Use count_gap()")),
     (
         lambda: session().mean("age", epsilom=0.1),

@@ -126,3 +126,14 @@ def test_names_that_readers_are_told_are_said_once_for_all_answers() -> None:
     assert str(count).startswith("Number of people\n")
     assert "one person's data" in " ".join(str(count).split())
     assert str(session.where("INC > 10").count(epsilon=1.0, name="once")) == str(count)
+
+
+def test_a_chart_of_counts_has_bars_from_zero_and_bins_in_words(session: Session) -> None:
+    drawn = session.histogram("hours", edges=[0, 30, 60], epsilon=1.0).plot().to_dict()
+    marks = [one["mark"]["type"] for one in drawn["layer"]]
+    assert marks[0] == "bar"
+    assert all(one["encoding"]["x"]["scale"]["zero"] for one in drawn["layer"])
+    assert [row["label"] for row in next(iter(drawn["datasets"].values()))] == ["0 to under 30", "30 to 60"]
+    means = session.mean("hours", by="sex", epsilon=1.0, variance=False).plot().to_dict()
+    assert "bar" not in [one["mark"]["type"] for one in means["layer"]]
+    assert means["title"] == "Mean hours by sex"

@@ -19,7 +19,7 @@ def facts_html(title: str, facts: Iterable[tuple[str, str]]) -> str:
     rows = "".join(
         f'<tr><th scope="row" style="text-align:left">{escape(name)}</th>'
         + (f'<td style="text-align:left" colspan="{most}">{cells[0]}</td>' if len(cells) == 1 else
-           "".join(f"<td>{cell}</td>" for cell in cells))
+           "".join(f'<td style="text-align:right">{cell}</td>' for cell in cells))
         + "</tr>"
         for name, cells in told
     )  # fmt: skip

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from discreet import questions
 from discreet.core.errors import WrongType, spelling
-from discreet.core.guarantee import Guarantee
 from discreet.core.schema import Schema
 from discreet.questions.grouped import GroupedRelease
 from discreet.questions.question import Question
@@ -89,11 +88,8 @@ def _check_names(question: Any, settings: Sequence[Any], named: Mapping[str, Any
     known = _signature(question).parameters
     placed = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in known.values())
     for value in settings[placed:]:
-        fix = "Write epsilon=1.0 (or delta=, rho=, mu=), or guarantee= with an object."
-        if not isinstance(value, int | float | Guarantee):
-            fix = f"Write its name and =; {question.ask} knows {', '.join(question.settings())}."
-            raise WrongType("setting", value, "must be given by name", fix)
-        raise WrongType("guarantee", value, "must be given by name, as every setting", fix)
+        fix = f"Write epsilon=1.0 (or delta=, rho=, mu=); by name go {', '.join(question.settings())}, too."
+        raise WrongType("setting", value, "must be given by name", fix)
     for name in named:
         if name not in known:
             raise WrongType(name, named[name], f"is not a setting of {question.ask}", spelling(name, [*known]))

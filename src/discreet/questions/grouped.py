@@ -253,6 +253,10 @@ class Grouped(Statistic):
         object.__setattr__(self, "by", {name: tuple(labels) for name, labels in in_order(self.by).items()})
 
     @property
+    def title(self) -> str:
+        return f"{self.of.title} by group"
+
+    @property
     def groups(self) -> int:
         """Number of groups."""
         return math.prod(len(labels) for labels in self.by.values())

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from discreet.core.errors import InvalidParameter, MissingExtra
 from discreet.results.display import held, printable
 from discreet.results.frames import by_measure
+from discreet.results.printed import label_words
+from discreet.results.wording import WHOLE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,7 +55,7 @@ def environment() -> Environment:
 # ---- Charts: readings with their intervals, drawn offline as SVG that needs no script.
 
 
-_NOISE, _BOTH, _DOT = "#0b5cad", "#a34e00", "#14181e"
+_NOISE, _BOTH, _DOT, _TINT = "#0b5cad", "#a34e00", "#14181e", "#dbe7f5"
 _LABEL = 240  # pixels of a label; longer ones are cut
 _WIDTH = 300  # of the panel; with its labels a phone shows it as it is
 
@@ -71,7 +73,7 @@ def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], **axis: Any) -> Any:
-    """Dots with intervals: thick for noise, thin for noise and sampling, so that they differ in grey too.
+    """Dots with intervals, counts with bars: thick for noise, thin for noise and sampling, so that grey tells them.
 
     Parameters
     ----------
@@ -91,14 +93,19 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], **axis: An
     labels = alt.Axis(labelLimit=_LABEL, labelFontSize=12)
     y = alt.Y(field="label", type="nominal", title=None, sort=[row["label"] for row in rows], axis=labels)
     numbers = alt.Axis(labelFontSize=12, titleFontSize=12, titleFontWeight="normal", tickCount=5, **axis)
+    bars = readings[0]["measure"] in WHOLE  # counts begin at 0
+    scale = alt.Scale(zero=bars)
     layers = []
+    if bars:
+        x = alt.X(field="estimate", type="quantitative", title=words, scale=scale, axis=numbers)
+        layers.append(alt.Chart(data).mark_bar(color=_TINT, height=16).encode(y=y, x=x))
     for low, high, colour, width in (("wide_low", "wide_high", _BOTH, 3), ("low", "high", _NOISE, 8)):
         if any(row[low] is not None for row in rows):
             mark = alt.Chart(data).mark_rule(color=colour, strokeWidth=width, opacity=0.8)
-            x = alt.X(field=low, type="quantitative", title=words, scale=alt.Scale(zero=False), axis=numbers)
+            x = alt.X(field=low, type="quantitative", title=words, scale=scale, axis=numbers)
             layers.append(mark.encode(y=y, x=x, x2=alt.X2(field=high)))
     dot = alt.Chart(data).mark_point(color=_DOT, filled=True, size=60, opacity=1)
-    x = alt.X(field="estimate", type="quantitative", title=words, scale=alt.Scale(zero=False), axis=numbers)
+    x = alt.X(field="estimate", type="quantitative", title=words, scale=scale, axis=numbers)
     layers.append(dot.encode(y=y, x=x))
     drawn = alt.layer(*layers).properties(width=_WIDTH, height=max(24 * len(rows), 40))
     return offline(drawn.properties(description=f"{title}: {words}"))
@@ -175,7 +182,9 @@ def drawn_readings(readings: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[st
 def _row(reading: Mapping[str, Any]) -> dict[str, Any]:
     noise, wide = reading["noise"] or {}, reading["population"] or {}
     return {
-        "label": printable(reading["label"] or "value"),  # also where somebody makes another chart of this one
+        "label": printable(
+            label_words(reading["label"] or "value")
+        ),  # also where somebody makes another chart of this one
         "estimate": reading["estimate"],
         "low": noise.get("low"),
         "high": noise.get("high"),

@@ -498,7 +498,7 @@ class RegressionRelease(Release):
             words = "Log-odds; standard errors, tests and intervals count noise and sampling."
         else:
             head = f"Least squares of {outcome.name} on {on}"
-            facts += f", residual standard deviation {math.sqrt(self.scale):.4g}"
+            facts += f", residual standard deviation {expected(math.sqrt(self.scale))}"
             words = "Standard errors, tests and intervals count noise and sampling, for any errors."
             ends = self.intervals(alpha).values()
             open_ = [place for place, one in enumerate(ends) if place and not math.isfinite(float(one.width))]
