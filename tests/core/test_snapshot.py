@@ -114,6 +114,15 @@ def test_an_engine_that_keeps_too_much_is_not_believed(monkeypatch):
             totals(take(open_source(rows), schema), Selected(by=("l",), contribution=limits))
 
 
+@pytest.mark.parametrize(
+    ("memory", "engine"), [(None, 2.5e9), ("3GB", 2.5e9), ("1.5 gb", 1e9), ("600MB", 3e8), ("2GiB", 2 * 2**30)]
+)
+def test_what_the_engine_may_take_leaves_room_for_the_rest(memory, engine):
+    connection = open_source(pa.table({"x": [1]}), memory=memory).connection
+    shown, unit = connection.con.execute("SELECT current_setting('memory_limit')").fetchone()[0].split()
+    assert float(shown) * {"MiB": 2**20, "GiB": 2**30}[unit] == pytest.approx(engine, rel=0.05)
+
+
 # ---- the public size ----------------------------------------------------------------------------------------------
 
 

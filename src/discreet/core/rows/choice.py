@@ -30,7 +30,7 @@ _SALT_DIGITS = 32
 """128 secret bits: with most ids the text then fits one block of SHA-256, which halves its cost."""
 START_DIGITS = 12
 """A start among N is off uniform by at most N/2⁴⁸."""
-_PIECE, _NARROW = 1 << 20, 6
+_PIECE, _NARROW = 1 << 19, 6
 """Rows that are looked at together, where they have no more columns."""
 _MOST_BITS = 62
 _END, _START = "last", "start"

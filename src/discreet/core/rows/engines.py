@@ -72,7 +72,10 @@ def remove_directory(directory: Path, held: int | None) -> None:
 
 
 _MEMORY = "3GB"
-"""The memory that the embedded engine takes at most, unless told otherwise; the rest spills."""
+"""The memory that a session with the embedded engine takes at most, unless told otherwise; the rest spills."""
+_OWN_MEMORY = 5 * 10**8
+"""Of that, what is left for the libraries, and for the rows that are looked at together."""
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 SEALED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -124,7 +127,7 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     It spills, if it must, into a private directory that goes away with it.
     """
     spill, held = spill_directory()
-    memory = _MEMORY if memory is None else memory
+    memory = _engine_memory(_MEMORY if memory is None else memory)
     connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **SEALED)
     weakref.finalize(connection, remove_directory, spill, held)
     weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
@@ -134,6 +137,15 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     sealed = (*("enable_progress_bar = false",) * drawn, "enable_external_access = false", "lock_configuration = true")
     connection.con.execute(";".join(f"SET {setting}" for setting in (f"allowed_paths = [{paths}]", *sealed)))
     return connection
+
+
+def _engine_memory(memory: str) -> str:
+    """What the engine may take of an amount of memory: all but what is left for the rest, or half of little."""
+    amount = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]?)B", memory.strip(), re.IGNORECASE)
+    if amount is None:
+        return memory  # in words that DuckDB knows, or refuses
+    whole = float(amount[1]) * _UNITS[amount[2].upper()]
+    return f"{int(max(whole - _OWN_MEMORY, whole / 2))}B"
 
 
 def spark(master: str) -> Any:
