@@ -254,9 +254,9 @@ def test_an_engine_that_forgets_the_order_of_its_rows_is_not_believed(limits, mo
     """A unit whose rows come in two places would count as two."""
 
     class Shuffled(Dataset):
-        def store(self, name, expression):
+        def store(self, name, expression, together=()):
             ordered = "ORDER BY" in self.connection.compile(expression)
-            return super().store(name, expression.order_by(expression.x0) if ordered else expression)
+            return super().store(name, expression.order_by(expression.x0) if ordered else expression, together)
 
     rows = pa.table({"user": [1, 2, 1, 2, 3], "x": [1, 2, 3, 4, 5]})
     schema = Schema(columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("user", contribution=limits))

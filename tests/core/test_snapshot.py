@@ -68,9 +68,9 @@ def test_the_source_is_scanned_once():
     rows = pa.table({"u": [1, 2, 3], "l": ["a", "b", "a"], "x": [1, 2, 3]})
 
     class Counting(Dataset):
-        def store(self, name, expression):
+        def store(self, name, expression, together=()):
             scans.append(name)
-            return super().store(name, expression)
+            return super().store(name, expression, together)
 
     opened = open_source(rows)
     dataset = Counting(opened.table, opened.connection, opened.name)

@@ -162,8 +162,10 @@ def spark(master: str) -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "OFF",  # the log of a failed task may quote a row
     }
-    if master.startswith("local"):  # one machine gains nothing from the 200 partitions of a cluster
+    if master.startswith("local"):
+        # One machine gains nothing from the 200 partitions of a cluster, nor from a job for every stage.
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
+        settings["spark.sql.adaptive.enabled"] = "false"
     builder = SparkSession.builder.master(master).appName("discreet").config(map=settings)
     getLogger("SQLQueryContextLogger").disabled = True  # so may what Python prints of it
     return connection_of(guarded(master, builder.getOrCreate))
@@ -322,8 +324,11 @@ def batches(connection: Any, expression: Any, rows: int) -> Any:
     return connection.con.sql(connection.compile(expression)).to_arrow_reader(rows)
 
 
-def materialised(connection: Any, name: str, expression: Any) -> Any:
-    """A table that is computed once and stored on the engine."""
+def materialised(connection: Any, name: str, expression: Any, together: Sequence[str] = ()) -> Any:
+    """A table that is computed once and stored on the engine; on Spark, rows that agree in some columns lie together.
+
+    What is asked of such rows then moves none of them between machines.
+    """
     if connection.name == "duckdb":  # two statements in place of the six of ibis
         _upload(connection, expression)
         columns = ", ".join(one.sql(dialect="duckdb") for one in expression.schema().to_sqlglot_column_defs("duckdb"))
@@ -332,7 +337,11 @@ def materialised(connection: Any, name: str, expression: Any) -> Any:
         return connection.table(name, database=("temp", "main"))
     # Spark recomputes what it merely caches; a checkpoint cuts the plan, so the source is never read again.
     with _at_work(connection._session):
-        _spark_frame(connection, expression).localCheckpoint().createOrReplaceTempView(name)
+        frame = _spark_frame(connection, expression)
+        if together:
+            parts = int(connection._session.conf.get("spark.sql.shuffle.partitions"))
+            frame = frame.repartition(parts, *together).sortWithinPartitions(*together)
+        frame.localCheckpoint().createOrReplaceTempView(name)
     return connection.table(name)
 
 

@@ -630,11 +630,12 @@ class Dataset:
         with self.lock:
             engines.guarded(self.name, lambda: [*map(visit, engines.batches(self.connection, expression, rows))])
 
-    def store(self, name: str, expression: ir.Table) -> ir.Table:
+    def store(self, name: str, expression: ir.Table, together: Sequence[str] = ()) -> ir.Table:
         """Compute an intermediate table once, on the engine, and call it ``name`` there."""
         with self.lock:
             self._drop_discarded()
-            return engines.guarded(self.name, lambda: engines.materialised(self.connection, name, expression))
+            store = partial(engines.materialised, self.connection, name, expression, together)
+            return engines.guarded(self.name, store)
 
     def append(self, table: ir.Table, rows: pa.Table) -> None:
         """Add rows to a stored table; only the embedded engine can."""

@@ -430,10 +430,10 @@ def _refused(name: str) -> SourceError:
     )
 
 
-def stored(dataset: Dataset, expression: ir.Table) -> ir.Table:
+def stored(dataset: Dataset, expression: ir.Table, together: Sequence[str] = ()) -> ir.Table:
     """Compute a table once, on the engine. It is dropped when the last expression over it is gone."""
     name = f"discreet_{secrets.token_hex(8)}"
-    table = dataset.store(name, expression)
+    table = dataset.store(name, expression, together)
     weakref.finalize(table.op(), dataset.discard, name).atexit = False
     return table
 
@@ -445,6 +445,6 @@ def in_order(dataset: Dataset, expression: ir.Table, values: Iterable[str]) -> i
     """
     own = [name for name in (_WHOLE, UNIT) if name in expression.columns]
     if dataset.engine != "duckdb":
-        return stored(dataset, expression)
+        return stored(dataset, expression, own)
     table = stored(dataset, expression.order_by([*own, *values]))
     return table.mutate(**{AT: table.rowid()})
