@@ -1,209 +1,285 @@
-"""Rows at scale: bounded totals beside the engine's plain group-by, Spark for the record, and a first count.
+"""Rows at scale: limits per person beside the engine's own two-level group-by, on DuckDB and Spark, in one run.
 
-Each figure is taken in a fresh process, in turns, so that all of them see the same machine.
+    python benchmarks/rows.py                         # 1 and 16 million rows, CSV, weights and Spark; stored
+    python benchmarks/rows.py --rows 64000000         # one more size, stored beside the others
+    python benchmarks/rows.py --only csv              # or: weights, spark
+
+About four rows a person in groups of unequal size; limits of 2 groups with 2 rows each. Ten questions of one session
+have six different groupings. Each figure is taken in a process of its own, after a question of a few rows that imports
+what is needed. Figures are processor time (`seconds`) and resident memory at its peak, so that others at work on the
+machine weigh little.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-GROUPS, VALUES_HIGH = 12, 50
-LIMIT_GROUPS, LIMIT_ROWS = 2, 2
-PEERS = Path(__file__).parent / "peers"
-TARGETS = {
-    "first question / plain (processor)": 4.0,
-    "ten questions / first (processor)": 2.0,
-    "total = 1 / groups = 2, rows = 2 (processor)": 1.5,
-    "peak memory (GB)": 4.0,
-    "Spark local: first question / plain": 3.0,
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "rows.json"
+SIZES, SPARK_ROWS, WEIGHTED_ROWS, CSV_ROWS = (1_000_000, 16_000_000), 2_000_000, 20_000_000, 1_000_000
+TWO_LEVELS = (
+    "SELECT g, count(*), sum(n), sum(s) FROM (SELECT u, g, count(*) AS n, sum(x) AS s FROM {rows} GROUP BY u, g) "
+    "GROUP BY g"
+)
+MOST = {
+    "1,000,000 rows: first question / plain": 3.0,
+    "16,000,000 rows: first question / plain": 2.0,
+    "64,000,000 rows: first question / plain": 2.0,
+    "1,000,000 rows: ten questions / first": 1.5,
+    "16,000,000 rows: ten questions / first": 1.5,
+    "64,000,000 rows: ten questions / first": 1.5,
+    "64,000,000 rows: peak memory (GB)": 3.0,
+    "CSV: first mean with a limit / DuckDB's mean": 4.0,
+    "weights: mean / unweighted mean": 1.3,
+    "Spark: first question / plain": 2.5,
+    "Spark: other groups / plain": 0.5,
 }
-FIRST_COUNT = 5.0
+Step = Callable[[Path], dict[str, float]]
 
 
 def make_rows(path: Path, rows: int) -> None:
-    """About four rows a unit, in groups of unequal size."""
+    """Persons, 12 groups, 5 kinds, yes or no, numbers, and weights for samples."""
     import duckdb
 
-    duckdb.sql(
-        f"COPY (SELECT (hash(i) % {rows // 4})::BIGINT AS u, "
-        f"'g' || least(floor(-ln(1 - (hash(i * 7 + 1) % 1000003) / 1000003.0) * 3), {GROUPS - 1})::INT AS g, "
-        f"round((hash(i * 13 + 5) % 100003) / 1000.0, 2) AS x FROM range({rows}) t(i)) TO '{path}'"
-    )
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute(
+            f"COPY (SELECT (hash(i) % {rows // 4})::BIGINT AS u, "
+            "'g' || least(floor(-ln(1 - (hash(i * 7 + 1) % 1000003) / 1000003.0) * 3), 11)::INT AS g, "
+            "'k' || (hash(i * 11 + 3) % 5)::INT AS k, hash(i * 17 + 9) % 3 = 0 AS yes, "
+            "round((hash(i * 13 + 5) % 100003) / 1000.0, 2) AS x, (1 + hash(i * 19 + 7) % 100)::INT AS w "
+            f"FROM range({rows}) t(i)) TO '{path}'"
+        )
 
 
-def plain(path: Path) -> float:
-    """DuckDB's own two-level group-by, without bounding."""
-    import duckdb
-
-    connection = duckdb.connect()
-    start = time.perf_counter()
-    connection.sql(
-        "SELECT g, count(*), sum(n), sum(s) FROM (SELECT u, g, count(*) AS n, sum(x) AS s "
-        f"FROM '{path}' GROUP BY u, g) GROUP BY g"
-    ).fetchall()
-    return time.perf_counter() - start
-
-
-def plain_spark(path: Path) -> float:
-    """Spark's own two-level group-by."""
-    from discreet.core.rows.source import open_source
-
-    spark = open_source(str(path), engine="spark").connection._session
-    start = time.perf_counter()
-    spark.sql(
-        "SELECT g, count(*), sum(n), sum(s) FROM (SELECT u, g, count(*) AS n, sum(x) AS s "
-        f"FROM parquet.`{path}` GROUP BY u, g) GROUP BY g"
-    ).collect()
-    return time.perf_counter() - start
+def processor() -> float:
+    """Processor seconds of this process and of those that it started and still has, a Spark among them."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = own.ru_utime + own.ru_stime
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(stat.parent.name)] = int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    for process in parents:
+        above = process
+        while (above := parents.get(above, (0, 0.0))[0]) > 1:
+            if above == os.getpid():
+                seconds += parents[process][1]
+                break
+    return seconds
 
 
-def questions(path: Path, *, count: int = 1, engine: str | None = None, total: int | None = None) -> float:
-    """Questions of one session, by groups: per unit at most 2 groups and 2 rows in each, or ``total`` rows in all."""
-    from discreet.core.rows import Selected, histograms, take, totals
-    from discreet.core.rows.source import open_source
-    from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
-
-    limits = Contribution(groups=LIMIT_GROUPS, rows=LIMIT_ROWS) if total is None else Contribution(total=total)
-    schema = Schema(
-        columns={"x": Bounds(0, VALUES_HIGH, grid=0.01), "g": Categories([f"g{i}" for i in range(GROUPS)])},
-        unit=PrivacyUnit("u", contribution=limits),
-    )
-    data = open_source(str(path), engine=engine)
-    start = time.perf_counter()
-    snapshot, selected = take(data, schema, salt="ab" * 32), Selected(by=("g",), columns=("x",))
-    for place in range(count):
-        if place % 3 == 1:
-            histograms(snapshot, selected)
-        else:
-            totals(snapshot, selected, [("x",), ("x", "x")][: 1 + place % 2])
-    return time.perf_counter() - start
+def took(call: Callable[[], object]) -> float:
+    """Processor seconds of a call."""
+    start = processor()
+    call()
+    return processor() - start
 
 
-def first_count(_: Path) -> float:
-    """A count of 1,000 rows; the time of interest is that of the whole process."""
+def schema_of(**options: Any) -> Any:
+    """What is declared of the rows."""
+    from discreet import Bounds, Categories, Contribution, PrivacyUnit, Schema
+
+    columns: dict[str, Bounds | Categories] = {
+        "x": Bounds(0, 50, grid=0.01),
+        "g": Categories([f"g{i}" for i in range(12)]),
+        "k": Categories([f"k{i}" for i in range(5)]),
+        "yes": Categories([True, False]),
+    }
+    return Schema(columns=columns, unit=PrivacyUnit("u", contribution=Contribution(groups=2, rows=2)), **options)
+
+
+def ten_questions(session: Any) -> Iterator[Callable[[], object]]:
+    """Questions of one session, by six groupings."""
+    yield lambda: session.mean("x", by="g", epsilon=1.0)
+    yield lambda: session.median("x", by="g", epsilon=1.0)
+    yield lambda: session.count(by="k", epsilon=1.0)
+    yield lambda: session.mean("x", by="k", epsilon=1.0)
+    yield lambda: session.proportion("yes", True, by="g", epsilon=1.0)
+    yield lambda: session.mean("x", epsilon=1.0)
+    yield lambda: session.median("x", epsilon=1.0)
+    yield lambda: session.table(["g", "k"], epsilon=1.0)
+    yield lambda: session.mean("x", by="yes", epsilon=1.0)
+    yield lambda: session.count(epsilon=1.0)
+
+
+def opened(source: Any, schema: Any, **options: Any) -> Any:
+    """A session with budget for everything."""
+    from discreet import PureDP, Session
+
+    return Session(source, schema, ledger=":memory:", budget=PureDP(99.0), **options)
+
+
+def few_rows() -> Any:
+    """Enough rows to ask every question once."""
     import pyarrow as pa
 
-    from discreet import PureDP, Schema, Session
-
-    start = time.perf_counter()
-    rows = pa.table({"x": range(1000)})
-    Session(rows, Schema(columns={}), ledger=":memory:", budget=PureDP(1.0)).count(epsilon=1.0)
-    return time.perf_counter() - start
+    return pa.table({"u": [1, 2], "g": ["g1", "g1"], "k": ["k1", "k1"], "yes": [True, False], "x": [1.0, 2.0]})
 
 
-STEPS: dict[str, Callable[[Path], float]] = {
-    "plain": plain,
-    "first": questions,
-    "ten": lambda path: questions(path, count=10),
-    "total": lambda path: questions(path, total=1),
-    "spark plain": plain_spark,
-    "spark": lambda path: questions(path, engine="spark"),
-    "first count": first_count,
-}
+def plain(path: Path) -> dict[str, float]:
+    """DuckDB's own two-level group-by, without limits."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        return {"plain": took(lambda: connection.sql(TWO_LEVELS.format(rows=f"'{path}'")).fetchall())}
+
+
+def questions(path: Path) -> dict[str, float]:
+    """The first of ten questions, and all of them."""
+    for ask in ten_questions(opened(few_rows(), schema_of())):
+        ask()
+    first, *others = ten_questions(opened(path, schema_of()))
+    seconds = took(first)
+    after_first = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    seconds_of_all = seconds + sum(map(took, others))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return {"first": seconds, "ten": seconds_of_all, "memory after the first": after_first, "memory": memory}
+
+
+def spark(path: Path) -> dict[str, float]:
+    """Spark's own two-level group-by, the first question, and the mean of those with other groups; once warm."""
+    from discreet.core.rows.source import open_source
+
+    engine = open_source(str(path), engine="spark").connection._session
+    query = TWO_LEVELS.format(rows=f"parquet.`{path}`")
+    engine.sql(query).collect()
+    alone = min(took(lambda: engine.sql(query).collect()) for _ in range(3))
+    for ask in ten_questions(opened(path, schema_of(), engine="spark")):
+        ask()
+    first, same, *others = ten_questions(opened(path, schema_of(), engine="spark"))
+    seconds = took(first)
+    same()
+    chosen = [others[place] for place in (0, 2, 3, 5, 6)]  # the first with each other grouping
+    return {"plain": alone, "first": seconds, "other groups": sum(map(took, chosen)) / len(chosen)}
+
+
+def csv(path: Path) -> dict[str, float]:
+    """The first mean over a CSV file with one row a person, beside DuckDB's mean of the same column."""
+    import duckdb
+
+    from discreet import Bounds, Categories, Contribution, PrivacyUnit, Schema
+    from profile_speed import make
+
+    text = path.with_suffix(".csv")
+    make(text, CSV_ROWS, 10, "csv units")
+    labels = Categories(["north", "south", "east", "west"])
+    columns: dict[str, Bounds | Categories] = {
+        "x0": Bounds(0, 100, grid=1), "x1": Bounds(0, 1000), "x3": labels, "x8": labels,
+    }  # fmt: skip
+    schema = Schema(columns=columns, unit=PrivacyUnit("person", contribution=Contribution(total=1)))
+    with duckdb.connect() as connection:
+        alone = min(took(lambda: connection.sql(f"SELECT avg(x1) FROM '{text}'").fetchall()) for _ in range(3))
+    for ask in ten_questions(opened(few_rows(), schema_of())):
+        ask()
+    return {"plain": alone, "first": min(took(lambda: opened(text, schema).mean("x1", epsilon=1.0)) for _ in range(2))}
+
+
+def weights(path: Path) -> dict[str, float]:
+    """The first mean of rows with weights, beside the mean without them."""
+    from discreet import Bounds, Schema
+    from discreet.core.schema import Design
+
+    columns = {"x": Bounds(0, 50, grid=0.01), "w": Bounds(1, 100, grid=1)}
+    few = few_rows().append_column("w", [[1, 2]])
+    weighted = Schema(columns=columns, design=Design(weight="w", weight_high=100))
+    seconds = {}
+    for name, schema in (("plain", Schema(columns=columns)), ("weighted", weighted)):
+        opened(few, schema).mean("x", epsilon=1.0)
+        session = opened(path, schema)
+        seconds[name] = took(partial(session.mean, "x", epsilon=1.0))
+    return seconds
+
+
+STEPS: dict[str, Step] = {
+    "plain": plain, "questions": questions, "spark": spark, "csv": csv, "weights": weights,
+}  # fmt: skip
 
 
 def in_process(step: str, path: Path) -> dict[str, float]:
-    """Seconds of a step, processor seconds of its process, and gigabytes at its peak."""
-    start = time.perf_counter()
+    """What a step measures, in a process of its own."""
     printed = subprocess.check_output([sys.executable, __file__, "--step", step, "--path", str(path)], text=True)
-    whole = time.perf_counter() - start
-    return {**json.loads(printed.splitlines()[-1]), "process": whole}
+    return dict(json.loads(printed.splitlines()[-1]))
 
 
-def peer_first_count(name: str) -> float | None:
-    """Seconds of a peer's first count from process start; None where it is not installed."""
-    python = Path(f".venv-peers/{name}/bin/python")
-    script = PEERS / f"first_count_{name.replace('-', '_')}.py"
-    if not python.exists():
-        return None
-    start = time.perf_counter()
-    done = subprocess.run([str(python), str(script)], capture_output=True, check=False)
-    return time.perf_counter() - start if done.returncode == 0 else None
-
-
-def measure(rows: int, spark_rows: int, rounds: int) -> dict[str, Any]:
-    """All figures, in turns. Processor time is what they are compared by: it does not depend on who else is at work."""
-    with tempfile.TemporaryDirectory() as directory:
-        large, small = Path(directory) / "large.parquet", Path(directory) / "small.parquet"
-        make_rows(large, rows)
-        make_rows(small, spark_rows)
-        steps = ("plain", "first", "ten", "total")
-        runs = [{step: in_process(step, large) for step in steps} for _ in range(rounds)]
-        spark = {step: in_process(step, small) for step in ("spark plain", "spark")} if shutil.which("java") else None
-        counts = [in_process("first count", small)["process"] for _ in range(3)]
-    peers = {name: peer_first_count(name) for name in ("opendp", "tumult-analytics")}
-
-    def middle(step: str, figure: str) -> float:
-        return statistics.median(run[step][figure] for run in runs)
-
-    def ratio(step: str, other: str) -> float:
-        return statistics.median(run[step]["processor"] / run[other]["processor"] for run in runs)
-
+def of_size(rows: int) -> dict[str, float]:
+    """Questions beside the plain group-by."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.parquet")
+        make_rows(path, rows)
+        alone, asked = in_process("plain", path), in_process("questions", path)
+    name = f"{rows:,} rows"
     return {
-        "rows": rows,
-        "plain group-by (s)": middle("plain", "seconds"),
-        "first question (s)": middle("first", "seconds"),
-        "ten questions (s)": middle("ten", "seconds"),
-        "first question / plain (processor)": ratio("first", "plain"),
-        "ten questions / first (processor)": ratio("ten", "first"),
-        "total = 1 / groups = 2, rows = 2 (processor)": ratio("total", "first"),
-        "peak memory (GB)": max(run["ten"]["gigabytes"] for run in runs),
-        f"Spark local, {spark_rows:,} rows: plain group-by (s)": spark and spark["spark plain"]["seconds"],
-        f"Spark local, {spark_rows:,} rows: first question (s)": spark and spark["spark"]["seconds"],
-        "Spark local: first question / plain": spark and spark["spark"]["seconds"] / spark["spark plain"]["seconds"],
-        "first count from process start (s)": statistics.median(counts),
-        **{f"first count, {name} (s)": value for name, value in peers.items()},
+        f"{name}: plain group-by (s)": alone["plain"],
+        f"{name}: first question (s)": asked["first"],
+        f"{name}: first question / plain": asked["first"] / alone["plain"],
+        f"{name}: ten questions (s)": asked["ten"],
+        f"{name}: ten questions / first": asked["ten"] / asked["first"],
+        f"{name}: ten questions / plain": asked["ten"] / alone["plain"],
+        f"{name}: peak memory (GB)": asked["memory"],
     }
 
 
-def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as a table with targets."""
+def of_others(only: str | None) -> dict[str, float]:
+    """CSV, weights and Spark."""
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if only in (None, "csv"):
+            asked = in_process("csv", Path(folder, "rows"))
+            found["CSV: first mean with a limit / DuckDB's mean"] = asked["first"] / asked["plain"]
+        if only in (None, "weights"):
+            make_rows(Path(folder, "weights.parquet"), WEIGHTED_ROWS)
+            asked = in_process("weights", Path(folder, "weights.parquet"))
+            found["weights: mean / unweighted mean"] = asked["weighted"] / asked["plain"]
+        if only in (None, "spark") and shutil.which("java"):
+            make_rows(Path(folder, "spark.parquet"), SPARK_ROWS)
+            asked = in_process("spark", Path(folder, "spark.parquet"))
+            found["Spark: first question / plain"] = asked["first"] / asked["plain"]
+            found["Spark: other groups / plain"] = asked["other groups"] / asked["plain"]
+    return found
+
+
+def lines(figures: dict[str, float]) -> list[str]:
+    """The figures as a table with what they may be."""
     table = []
-    own = figures["first count from process start (s)"]
     for name, value in figures.items():
-        shown = "not installed" if value is None else f"{value:,.3g}"
-        target = TARGETS.get(name)
-        verdict = (
-            "" if target is None or value is None else f"  at most {target:g}: {'met' if value <= target else 'MISSED'}"
-        )
-        if name.startswith("first count, ") and value is not None:
-            met = "met" if value / own >= FIRST_COUNT else "MISSED"
-            verdict = f"  {value / own:.1f} × ours, at least {FIRST_COUNT:g}: {met}"
-        table.append(f"{name:<55}{shown:>15}{verdict}")
+        most = MOST.get(name)
+        verdict = "" if most is None else f"  at most {most:g}: {'met' if value <= most else 'MISSED'}"
+        table.append(f"{name:<55}{value:>10,.3g}{verdict}")
     return table
 
 
 def main() -> None:
     """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=16_000_000)
-    parser.add_argument("--spark-rows", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, action="append")
+    parser.add_argument("--only", choices=["csv", "weights", "spark"])
     parser.add_argument("--step", choices=list(STEPS))
     parser.add_argument("--path", type=Path)
     options = parser.parse_args()
     if options.step:
-        seconds = STEPS[options.step](options.path)
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        processor = used.ru_utime + used.ru_stime
-        print(json.dumps({"seconds": seconds, "processor": processor, "gigabytes": used.ru_maxrss / 1e6}))
+        print(json.dumps(STEPS[options.step](options.path)))
         return
-    figures = measure(options.rows, options.spark_rows, options.rounds)
-    results = Path(__file__).parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / "rows.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(lines(figures)))
+    stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    for rows in options.rows or (() if options.only else SIZES):
+        stored |= of_size(rows)
+    stored |= of_others(options.only) if options.only or not options.rows else {}
+    RESULTS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(lines(stored)))
 
 
 if __name__ == "__main__":

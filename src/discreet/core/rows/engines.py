@@ -270,7 +270,14 @@ def _in_utc(session: Any) -> Iterator[None]:
 
 @contextmanager
 def _at_work(session: Any) -> Iterator[None]:
-    """Run Spark at UTC and without a word: what it logs of a failed task may quote a row."""
+    """Run Spark at UTC and without a word: what it logs of a failed task may quote a row.
+
+    A session of Spark Connect cannot tell its server to be silent.
+    """
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        with _in_utc(session):
+            yield
+        return
     root = session.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger()
     own = root.getLevel().toString()
     session.sparkContext.setLogLevel("OFF")
@@ -339,8 +346,7 @@ def materialised(connection: Any, name: str, expression: Any, together: Sequence
     with _at_work(connection._session):
         frame = _spark_frame(connection, expression)
         if together:
-            parts = int(connection._session.conf.get("spark.sql.shuffle.partitions"))
-            frame = frame.repartition(parts, *together).sortWithinPartitions(*together)
+            frame = frame.repartition(*together).sortWithinPartitions(*together)
         frame.localCheckpoint().createOrReplaceTempView(name)
     return connection.table(name)
 
