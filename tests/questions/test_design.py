@@ -622,6 +622,39 @@ def test_tables_and_histograms_add_up_weights(sample):
 
 
 @pytest.mark.parametrize("strata", [None, "h"])
+def test_tables_are_margins_of_one(sample, strata):
+    """Estimates add up, and every margin has the error and the noise that a count by it has."""
+    population = {"population": {"s": 4e3, "t": 9e3}} if strata else {}
+    schema = schema_of(strata=strata, **population)
+    session = session_of(rows_of(sample), schema)
+    joint = noiseless(session, TableQuestion(schema, ["g", "v"], epsilon=1.0))
+    found = room.DesignTables(joint, (("g",), ("v", "g")))
+    for name, labels in (("g", "ab"), ("v", ["no", "yes"])):
+        alone, margin = noiseless(session, CountQuestion(schema, by=name, epsilon=1.0)), found.table(name)
+        for label in labels:
+            assert margin[label].estimate == pytest.approx(alone[label].estimate, rel=1e-9)
+            assert margin[label].standard_error == pytest.approx(alone[label].standard_error, rel=1e-6)
+            assert margin[label].respondents == pytest.approx(alone[label].respondents, rel=1e-9)
+    assert found.table("v", "g")["yes", "a"].estimate == pytest.approx(joint["a", "yes"].estimate, rel=1e-12)
+    asked = session.tables([["g"], ["g", "v"]], epsilon=3.0, name="tables")
+    sums = [sum(asked.table("g", "v")[g, v].estimate for v in ("no", "yes")) for g in "ab"]
+    if not strata:
+        assert [asked.table("g")[g].estimate for g in "ab"] == pytest.approx(sums, rel=1e-9)
+        noise = [one.moments.noise_error for one in (asked.table("g")["a"], asked.table("g", "v")["a", "no"])]
+        assert noise[0] == pytest.approx(math.sqrt(2) * noise[1], rel=1e-9)
+        reach = [
+            asked.table(*names)[label].noise_interval() for names, label in ((["g"], "a"), (["g", "v"], ("a", "no")))
+        ]
+        assert 1.2 < reach[0].width / reach[1].width < 1.6
+    assert len(asked.readings()) == 2 * len(asked.table("g", "v")["a", "no"].readings()) * 3
+    again = session.tables([["g"], ["g", "v"]], epsilon=3.0, name="tables")
+    assert again.table("g").estimate == asked.table("g").estimate
+    assert asked.table(["v", "g"]).estimate == asked.table("v", "g").estimate
+    refused("must be some of", lambda: asked.table("y"))
+    refused("must be names", lambda: asked.table(3))
+
+
+@pytest.mark.parametrize("strata", [None, "h"])
 def test_quantiles_are_those_of_weights(sample, strata):
     population = {"population": {"s": 2e3, "t": 9e3}} if strata else {}
     session = session_of(rows_of(sample), schema_of(strata=strata, **population))
@@ -790,7 +823,7 @@ def test_answers_of_hardly_any_rows_are_numbers(rows, strata):
         lambda: session.variance("y", epsilon=0.2), lambda: session.std("y", by="g", epsilon=0.2),
         lambda: session.quantile("y", [0.01, 0.5, 0.99], epsilon=0.2), lambda: session.table(["g", "v"], epsilon=0.2),
         lambda: session.histogram("y", bins=3, epsilon=0.2), lambda: session.compare_means("y", by="g", epsilon=0.2),
-        lambda: session.independence(["g", "v"], epsilon=0.2),
+        lambda: session.independence(["g", "v"], epsilon=0.2), lambda: session.tables([["g"], ["v"]], epsilon=0.2),
         lambda: session.goodness_of_fit("v", probabilities=[0.0, 1.0], epsilon=0.2),
     ]  # fmt: skip
     for question in asked:
@@ -842,12 +875,13 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("says already how many", lambda: public.count(epsilon=1.0))
     refused("whose total is not known", lambda: public.where("y > 2").mean("y", epsilon=1.0))
     for question in [
-        lambda: session.tables([["g"], ["g", "v"]], epsilon=1.0), lambda: session.slope("y", on="y", epsilon=1.0),
+        lambda: session.mode("g", epsilon=1.0), lambda: session.slope("y", on="y", epsilon=1.0),
         lambda: session.regression("y", ["v"], epsilon=1.0), lambda: session.compare_arms("y", by="g", epsilon=1.0),
         lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0),
     ]:  # fmt: skip
         refused("no design-based form", question)
-    refused("Ask table(…)", lambda: session.tables([["g"]], epsilon=1.0))
+    refused("Leave mean_of out", lambda: session.tables([["g"]], mean_of="y", epsilon=1.0))
+    refused("Ask count() for it", lambda: session.tables([["g"], []], epsilon=1.0))
     refused("homogeneity", lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0))
     refused("Leave rows_at_least out", lambda: session.median("y", rows_at_least=5, epsilon=1.0))
     refused("session.where", lambda: session.median("y", by="g", epsilon=1.0))
@@ -855,6 +889,7 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("Leave shrink out", lambda: session.table("g", shrink=True, mu=1.0))
     refused("Leave method out", lambda: session.compare_means("y", by="g", method="direct", epsilon=1.0))
     clusters = session_of([{}], schema_of(unit="id"))
+    refused("whose sum varies by more", lambda: clusters.tables([["g"], ["v"]], epsilon=1.0))
     refused("rows of one cluster", lambda: clusters.independence(["g", "v"], epsilon=1.0))
     assert clusters.ledger.spent() == PureDP(0.0)
     assert session.ledger.spent() == PureDP(0.0) == public.ledger.spent()

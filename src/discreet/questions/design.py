@@ -34,7 +34,14 @@ from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.formulas import Formula
 from discreet.questions.grouped import Grouped, GroupedRelease, public_bins
 from discreet.questions.moments import part_weights, weighed_sensitivity
-from discreet.questions.question import DEFAULT_ROWS, Forecast, MeasuredQuestion, Measurement, fractions
+from discreet.questions.question import (
+    DEFAULT_ROWS,
+    Forecast,
+    MeasuredQuestion,
+    Measurement,
+    column_names,
+    fractions,
+)
 from discreet.results.answer import Readable
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading, Row
@@ -239,7 +246,7 @@ class DesignRelease(Release):
             everybody=parts if everybody is None else np.asarray(everybody).reshape(-1, of.parts) / factors,
             groups=self.public.get("groups", 1),
             moments=of.moments,
-            noise=largest_variance(self.mechanism) / factors**2,
+            noise=self._summed * largest_variance(self.mechanism) / factors**2,
             kurtosis=excess_kurtosis(self.mechanism.law(0.0)),
             total=of.total,
             ends=(low, high),
@@ -247,6 +254,11 @@ class DesignRelease(Release):
             top=of.top,
             whole=of.whole,
         )
+
+    @property
+    def _summed(self) -> int:
+        """How many cells of a table were added up, each with its noise."""
+        return int(self.public.get("summed", 1))
 
     def _shown(self, value: float) -> float:
         """A share of the bounds, or a total of shares of the largest weight, in the unit of the answer."""
@@ -392,7 +404,7 @@ class DesignRelease(Release):
         """Interval for a number of units in the data."""
         factors = np.array([float(one) for one in self._of.multiplied])
         found = scale * float(self.moments.parts.sum(axis=0) @ np.asarray(weights))
-        used = np.tile(np.asarray(weights) / factors, len(self.moments.parts))
+        used = np.tile(np.asarray(weights) / factors, self._summed * len(self.moments.parts))
         reach = scale * combined_error(self.mechanism, used, 0.95)
         return Interval(float(max(math.floor(found - reach), 0)), float(max(math.ceil(found + reach), 0)), 0.95)
 
@@ -508,6 +520,70 @@ class DesignComparison(Readable):
     def facts(self) -> Facts:
         difference = told_numbers([self.readings()[0].to_dict()])
         return [*difference, ("equal means", pvalue_equation(self.pvalue)), *self.release.facts()]
+
+
+@dataclass(frozen=True)
+class DesignTables(Readable):
+    """Estimated people in several tables, all of them margins of one: so they add up.
+
+    Parameters
+    ----------
+    release
+        The table by all columns.
+    tables
+        The columns of each table that was asked for.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> from discreet import Categories, PureDP, Session
+    >>> rows = pyarrow.table({"w": [1.0, 3.0] * 1000, "g": ["a", "b"] * 1000, "h": ["u", "u", "v", "v"] * 500})
+    >>> columns = {"g": Categories(["a", "b"]), "h": Categories(["u", "v"])}
+    >>> schema = Schema(columns=columns, design=Design(weight="w", weight_high=4))
+    >>> session = Session(rows, schema, ledger=":memory:", budget=PureDP(5.0))
+    >>> found = session.tables([["g"], ["g", "h"]], epsilon=5.0)
+    >>> 2900 < found.table("g")["b"].estimate < 3100
+    True
+    """
+
+    release: GroupedRelease[DesignRelease]
+    tables: tuple[tuple[str, ...], ...]
+
+    def table(self, *columns: str) -> GroupedRelease[DesignRelease]:
+        """The table by these columns, whose cells are sums of those of the whole."""
+        by = self.release.grouping.by
+        columns = column_names(columns[0] if len(columns) == 1 else columns, "columns")
+        if not columns or not {*columns} <= {*by}:
+            raise InvalidParameter("columns", columns, f"must be some of {list(by)}", 'Pass table("sex"), for example.')
+        if columns == tuple(by):
+            return self.release
+        sizes = [len(labels) for labels in by.values()]
+        parts = np.asarray(self.release.value, dtype=float).reshape(*sizes, -1)
+        over = tuple(place for place, name in enumerate(by) if name not in columns)
+        kept = [name for name in by if name in columns]
+        whole = np.moveaxis(parts.sum(axis=over), [kept.index(name) for name in columns], range(len(columns)))
+        grouping = replace(self.release.grouping, by={name: by[name] for name in columns})
+        added = math.prod(sizes[place] for place in over)
+        return replace(
+            self.release, value=whole.ravel(), statistic=grouping, public={**self.release.public, "summed": added}
+        )
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """The cells of every table that was asked for."""
+        return [one for names in self.tables for one in self.table(*names).readings()]
+
+    def published(self) -> dict[str, Any]:
+        return self.release.published()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The release that everything follows from, as JSON-ready data."""
+        return self.release.to_dict()
+
+    def heading(self) -> str:
+        return str(self.release.words.get("heading", f"Estimated counts by {', '.join(self.release.grouping.by)}"))
+
+    def facts(self) -> Facts:
+        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
 
 
 _BINS = 64

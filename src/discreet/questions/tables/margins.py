@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.columns import MOST_CELLS
+from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import generator
 from discreet.core.protection import Neighbours, Protection
+from discreet.core.rows import Snapshot
 from discreet.core.schema import Bounds, Contribution, Schema
 from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.inference.noise import MonteCarlo
@@ -50,8 +52,9 @@ from discreet.mechanisms.tables.margins import (
     shape_of,
 )
 from discreet.questions import form
+from discreet.questions.design import DesignTables, design_measurement
 from discreet.questions.grouped import Bins, public_bins
-from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement
+from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tables.measured import (
     MOST_PRESENTED,
     SyntheticRows,
@@ -402,6 +405,7 @@ class MarginsRelease(Release):
 
     def table(self, *columns: str) -> CellEstimates:
         """A released table, or any margin of one, cell by cell: estimates, standard errors, intervals, flags."""
+        columns = column_names(columns[0] if len(columns) == 1 else columns, "columns")
         axes = self.asked(columns)
         names = [list(self.margins.columns)[axis] for axis in axes]
         order = [names.index(name) for name in columns]
@@ -785,7 +789,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     topic: ClassVar[str] = "Counts and shares"
     answers: ClassVar[str] = "Several tables with their margins, in one release in which everything adds up."
     ask: ClassVar[str] = "tables"
-    instead: ClassVar[str] = "Ask table(…) of all columns, whose cells add up to every margin."
+    under_design: ClassVar[bool] = True
     also: ClassVar[tuple[str, ...]] = ("margins",)
     heading: ClassVar[str] = "Number of {noun} in tables that add up"
     meaning: ClassVar[str] = "How many {noun} fall into each cell of several tables, which add up."
@@ -825,12 +829,16 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
     def content(self) -> dict[str, Any]:
         weights = self.weights if isinstance(self.weights, str) else list(self.weights)
         edges = {name: list(bins.edges) for name, bins in self._bins().items()}
+        if self.schema.design is not None:
+            return super().content() | {"tables": _lists_of_names(self.tables)}
         return super().content() | {"weights": weights, "accuracy": self.accuracy, "bins": edges}
 
     def _measured(self) -> Measurement:
         schema, mean_of = self.schema, self.mean_of
         wanted = _lists_of_names(self.tables)
         columns = self._columns(wanted)
+        if schema.design is not None:
+            return self._of_design(wanted, columns)
         size = self.public_size(*columns, *([] if mean_of is None else [mean_of]))
         statistic = Margins(
             columns=columns,
@@ -871,8 +879,39 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             forecast=lambda: Forecast(error=lambda level: mechanism.reach(level) * max(errors)),
         )
 
+    def _of_design(self, wanted: Sequence[Sequence[str]], columns: Mapping[str, Any]) -> Measurement:
+        """The table by all columns, with weights; every other table is a margin of it."""
+        usual = {"weights": "tables", "accuracy": "sum", "mean_of": None, "public_total": None, "impossible": (),
+                 "bins": None, "presented": True, "contribution": None}  # fmt: skip
+        for name, value in usual.items():
+            if getattr(self, name) != value:
+                rule = "has no form under a design"
+                raise InvalidParameter(name, getattr(self, name), rule, f"Leave {name} out.")
+        if not all(wanted):
+            raise InvalidParameter("tables", [], "asks for the total", "Ask count() for it, by itself.")
+        if self.schema.unit.column is not None:
+            rule = "leaves rows of one cluster in several cells, whose sum varies by more than is measured"
+            fix = "Ask for each table by itself."
+            raise InvalidParameter("design.cluster", self.schema.unit.column, rule, fix)
+        return design_measurement(self, "estimated count", tuple(columns), read="the number in the population")
+
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MarginsRelease:
+        return self._read_of(super().draw(rows, claim, allowance, passed))
+
+    def read(self, stored: Any) -> MarginsRelease:
+        return self._read_of(super().read(stored))
+
+    def _read_of(self, release: Any) -> MarginsRelease:
+        """The tables of a release: under a design they are margins of the one that was estimated."""
+        if self.schema.design is None:
+            return cast(MarginsRelease, release)
+        wanted = tuple(tuple(names) for names in _lists_of_names(self.tables))
+        return cast(MarginsRelease, DesignTables(release, wanted))
+
     def _plan_parts(self, found: Measurement) -> tuple[tuple[str, float, float | None], ...]:
         """The error of every table, where there are several."""
+        if self.schema.design is not None:
+            return ()
         statistic = cast(Margins, found.statistic)
         noise = cast(MarginsNoise, found.mechanism)
         if len(statistic.tables) < 2:
@@ -884,6 +923,8 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         )
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
+        if self.schema.design is not None:
+            return (*super()._notes(found), "the error is that of a cell of the table by all columns")
         more = len(cast(Margins, found.statistic).tables) - _SHOWN
         return (*super()._notes(found), *([f"{more} more tables, with errors up to that"] if more > 0 else []))
 
