@@ -217,8 +217,8 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 214,
-    "code lines": 57_579,
-    "classes": 539,
+    "code lines": 57_655,
+    "classes": 540,
     "class names with several meanings": 0,
     "entries at the top": 16,
     "core: code lines": 6_352,
