@@ -197,7 +197,7 @@ def test_smaller_models_and_released_bounds_are_told():
     assert measures == ["coefficient"] * 3 + smaller
     assert told["releases"][0]["meaning"].endswith("Columns: pay, age, sex.")
     assert told["assumptions"][0].startswith("Bounds, labels or limits of age were released privately")
-    assert as_markdown(told).count("coefficient in the model on") == 2
+    assert as_markdown(told).count("Coefficient in the model on") == 2
 
 
 def test_what_was_left_out_comes_first():

@@ -42,7 +42,7 @@ def review_markdown(facts: Mapping[str, Any], escape: Callable[[str], str] = pla
         for one in facts["public"]
     ]
     releases = [
-        f"{escape(one['title'])}: {escape(one['tells'])} Exactness: {escape(one['exact'])}. Cost: {one['cost']}."
+        f"{escape(one['title'])}: {escape(one['tells'])} Likely error: {escape(one['exact'])}. Cost: {one['cost']}."
         for one in facts["releases"]
     ]
     # Answers hold code between backticks, which stay.

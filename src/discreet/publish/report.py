@@ -781,6 +781,7 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
     lines += [line for said in findings(release) for line in (plain(said), "")]
     for measure, readings in by_measure(release["readings"]).items():
         words = measure_words(release, measure)
+        words = f"{words[:1].upper()}{words[1:]}"
         for grid in grids([*readings, *(release["margins"] if measure == "count" else [])]):
             lines += [plain(f"{words} by {grid.name}:"), "", *markdown_table(_crossed(grid)), ""]
         lines += [plain(f"{words}, with 95 % intervals:"), "", *markdown_table(listed(readings)), ""]

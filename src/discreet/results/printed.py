@@ -52,13 +52,17 @@ def listed(readings: Sequence[ReadingFacts]) -> Lines:
     names = label_columns(readings)
     tested = any(reading["pvalue"] is not None for reading in readings)
     flags = [reliability(reading) for reading in readings]
-    heads = ["estimate", "noise interval", "population interval", *(["p-value"] if tested else [])]
+    kinds = [kind for kind in ("noise", "population") if any(reading[kind] for reading in readings)]
+    heads = ["estimate", *(f"{kind} interval" for kind in kinds), *(["p-value"] if tested else [])]
+    decimals = common_decimals(readings)
     yield [*names, *heads, *(["flag"] if any(flags) else [])]
     for reading, flag in zip(readings, flags, strict=True):
         place = place_of(reading)
         labels = [label_words(place.get(name), name) for name in names]
         pvalue = [_pvalue(reading)] if tested else []
-        yield [*labels, *reading_words(reading), *pvalue, *([flag] if any(flags) else [])]
+        estimate, noise, population = reading_words(reading, decimals)
+        ends = [words for kind, words in (("noise", noise), ("population", population)) if kind in kinds]
+        yield [*labels, estimate, *ends, *pvalue, *([flag] if any(flags) else [])]
 
 
 MOST_SHOWN = 40
