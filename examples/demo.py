@@ -30,6 +30,7 @@ epsilon = 4.0
 
 [schema]
 neighbours = "add_remove"
+noun = "impression"
 
 [schema.unit]
 column = "device"
@@ -37,16 +38,19 @@ groups = 1
 rows = 8
 
 [schema.columns.arm]
+label = "Layout"
 categories = ["old", "new"]
 nulls = "drop"
 unknown = "drop"
 
 [schema.columns.age_band]
+label = "Age group"
 categories = ["18-24", "25-34", "35-49", "50-64", "65+"]
 nulls = "drop"
 unknown = "drop"
 
 [schema.columns.region]
+label = "Region"
 categories = ["north", "east", "south", "west"]
 nulls = "drop"
 unknown = "drop"
@@ -57,18 +61,21 @@ nulls = "drop"
 unknown = "drop"
 
 [schema.columns.spend]
+measured_in = "dollars"
 low = 0
 high = 40
 grid = 0.01
 nulls = 0
 
 [schema.features.spend]
+measured_in = "dollars"
 of = "spend"
 take = "sum"
 low = 0
 high = 60
 
 [schema.features.arm]
+label = "Layout"
 of = "arm"
 take = "min"
 

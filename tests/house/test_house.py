@@ -217,7 +217,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 214,
-    "code lines": 57_660,
+    "code lines": 57_662,
     "classes": 540,
     "class names with several meanings": 0,
     "entries at the top": 16,

@@ -406,6 +406,8 @@ P = { low = 0, high = 100, label = "Pay", measured_in = "€" }
         "Columns:" not in shown.partition("by Region × Sex")[0].partition("Median pay in € by region and sex</h2>")[0]
     )
     assert len(re.findall(r'aria-label="Chart: Does mean pay in € differ by sex\?"', shown)) == 1
+    drawn = shown.partition('aria-label="Chart: Does mean')[2].partition("</figure>")[0]
+    assert drawn.count('class="zero"') == 1  # where there is no difference
     text = (tmp_path / "plan-report" / "report.md").read_text(encoding="utf-8").partition("## The plan")[0]
     assert "The 90 % quantile of pay in € is" in text
     assert not re.search(r"probability|\[0, 50", text)

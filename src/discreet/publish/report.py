@@ -328,7 +328,9 @@ def charted(release: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     measure = readings[0]["measure"]
     bars = measure in WHOLE
-    ends = [end for one in _reliable(readings) or readings for end in _reach(one)] + [0.0] * bars
+    ends = [end for one in _reliable(readings) or readings for end in _reach(one)] + [0.0] * (
+        bars or measure == "difference of means"
+    )
     low, high, step = axis_for(min(ends), max(ends), whole=bars)
 
     def at(value: float) -> float:
