@@ -8,7 +8,7 @@ import pytest
 from mpmath import mp
 
 from discreet import Categories, GaussianDP, PureDP, Schema, Session, ZeroConcentratedDP
-from discreet.core.errors import InvalidParameter
+from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.protection import Neighbours
 from discreet.mechanisms import JamesSteinGaussian
 from discreet.plans.job import Job
@@ -110,12 +110,18 @@ def test_cells_are_kept_between_public_ends():
         {"shrink": True, "known": {"c": {"none": 30}}},
         {"shrink": True, "known": {"c": {}}},
         {"shrink": True, "known": {"c": dict.fromkeys(LABELS, 31)}},
+        {"shrink": True, "known": {}},
         {"shrink": True, "between": [50, 0]},
+        {"shrink": True, "between": [1, 2, 3]},
+        {"shrink": True, "between": (float("nan"), 5)},
+        {"shrink": True, "between": 5},
+        {"shrink": True, "known": 5},
+        {"shrink": True, "known": {"c": 5}},
     ],
 )
 def test_facts_that_cannot_be_are_refused_before_anything_is_spent(settings):
     mine = Session(ROWS, PUBLIC, ledger=":memory:", budget=GaussianDP(1.0))
-    with pytest.raises(InvalidParameter):
+    with pytest.raises((InvalidParameter, WrongType)):
         mine.table("c", mu=0.5, **settings)
     assert mine.ledger.remaining() == GaussianDP(1.0)
 

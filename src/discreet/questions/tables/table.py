@@ -656,7 +656,8 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
             table = cast(ContingencyTable, found.statistic)
             settings["constraints"], settings["values"] = public_totals(table, self.known, found.public.get("n"))
         if self.between is not None:
-            settings |= {"clip": "box", "box": (tuple(self.between),)}
+            ends = requirements.ordered_bounds("between", self.between)
+            settings |= {"clip": "box", "box": (tuple(None if math.isinf(end) else end for end in ends),)}
         # The total is public, and kept, where a table knows its number of rows.
         shrunk = JamesSteinGaussian(
             scale=noise.scale, rank_deficient=bool(self.known) or "n" in found.public, **settings
@@ -714,7 +715,11 @@ def public_totals(
     if rows is not None:
         coefficients.append((1.0,) * table.cells)
         values.append(float(rows))
+    form_of_known = 'known={"region": {"north": 1200}}'
+    if not requirements.instance("known", known, Mapping, form_of_known):
+        raise InvalidParameter("known", known, "must name a column", f"Pass {form_of_known}, or leave it out.")
     for column, totals in known.items():
+        requirements.instance("known", totals, Mapping, form_of_known)
         if column not in table.axes:
             raise InvalidParameter("known", column, "is not a column of the table", spelling(column, table.axes))
         axis = table.axes.index(column)
