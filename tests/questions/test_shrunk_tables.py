@@ -115,6 +115,7 @@ def test_cells_are_kept_between_public_ends():
         {"shrink": True, "between": [1, 2, 3]},
         {"shrink": True, "between": (float("nan"), 5)},
         {"shrink": True, "between": 5},
+        {"shrink": True, "between": (0, math.inf)},
         {"shrink": True, "known": 5},
         {"shrink": True, "known": {"c": 5}},
     ],

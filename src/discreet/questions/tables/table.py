@@ -657,7 +657,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
             settings["constraints"], settings["values"] = public_totals(table, self.known, found.public.get("n"))
         if self.between is not None:
             ends = requirements.ordered_bounds("between", self.between)
-            settings |= {"clip": "box", "box": (tuple(None if math.isinf(end) else end for end in ends),)}
+            settings |= {"clip": "box", "box": (tuple(requirements.finite("between", end) for end in ends),)}
         # The total is public, and kept, where a table knows its number of rows.
         shrunk = JamesSteinGaussian(
             scale=noise.scale, rank_deficient=bool(self.known) or "n" in found.public, **settings
