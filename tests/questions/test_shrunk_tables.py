@@ -89,6 +89,9 @@ def test_public_totals_are_kept_and_save_error(neighbours):
     errors = [np.mean([np.sum((np.asarray(one.value) - CELLS) ** 2) for one in some]) for some in found]
     assert errors[0] < 0.7 * errors[1]
     assert np.mean([one.noise_interval().contains(CELLS) for one in found[0]]) > 0.9
+    assert "sex" in str(found[0][0])
+    shares = [one.proportions().population_interval() for one in found[0]]
+    assert np.mean([one.contains(CELLS / CELLS.sum()) for one in shares]) > 0.9
     note = str(mine.plan.table(["sex", "c"], mu=0.2, shrink=True, known=known)).replace("\n", " ")
     assert "are taken as public, unchecked" in " ".join(note.split())
 

@@ -181,7 +181,7 @@ def measured_table(release: Release) -> MeasuredTable:
     requirements.instance("release", release, Release, "a release of a ContingencyTable")
     mechanism = release.mechanism
     noise = getattr(mechanism, "noise", mechanism)  # that of the measurement, where the value was processed further
-    if getattr(mechanism, "constraints", None) is not None or not moves_with_truth(noise):
+    if getattr(mechanism, "projects", False) or not moves_with_truth(noise):
         raise InvalidParameter(
             "release", mechanism.name, "must carry the same unbounded noise on every cell", "Release it with Laplace."
         )

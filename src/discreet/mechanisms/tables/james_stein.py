@@ -225,6 +225,11 @@ class RankDeficientGaussian(PostProcessed):
         low, high = Gaussian(self.scale, self.grid).noise_interval(np.zeros(()), level)
         return array + kept * low, array + kept * high
 
+    @property
+    def projects(self) -> bool:
+        """True where the measurement is moved to declared facts, so that cells no longer carry independent noise."""
+        return self._facts is not None
+
     def agreeing(self, cells: Array) -> Array:
         """The nearest table that agrees with the facts."""
         return cells if self._facts is None else self._facts.projected(cells)
@@ -508,6 +513,17 @@ class JamesSteinGaussian(RankDeficientGaussian):
         """True where the measurement has the table's exact total."""
         return self.rank_deficient and self.constraints is None
 
+    @property
+    def projects(self) -> bool:
+        """False: shrinkage reads the free directions alone, so the measurement stays as it was drawn."""
+        return False
+
+    def _constrained(self, cells: Array, truth: Truth) -> Array:
+        if self._facts is None:
+            return super()._constrained(cells, truth)
+        self._facts.check_length(cells.shape[-1])
+        return cells
+
     def _shrunk(self, cells: Array) -> Array:
         if self._facts is not None:  # lee2022 (10): shrink the coordinates U_θᵀx, and keep what is public
             directions = self._directions(self._facts)
@@ -541,4 +557,7 @@ class JamesSteinGaussian(RankDeficientGaussian):
 
     def noise_interval(self, value: Any, level: float) -> tuple[Any, Any]:
         """Interval for every cell behind a *measurement*."""
-        return super().noise_interval(value, level) if self.rank_deficient else self.noise.noise_interval(value, level)
+        if not self.rank_deficient:
+            return self.noise.noise_interval(value, level)
+        array = np.asarray(value, dtype=float)
+        return super().noise_interval(self.agreeing(array.ravel()).reshape(array.shape), level)
