@@ -885,7 +885,7 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("homogeneity", lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0))
     refused("Leave rows_at_least out", lambda: session.median("y", rows_at_least=5, epsilon=1.0))
     refused("session.where", lambda: session.median("y", by="g", epsilon=1.0))
-    refused("is read of any level", lambda: session.median("y", interval=None, epsilon=1.0))
+    refused("Leave interval out", lambda: session.median("y", interval=None, epsilon=1.0))
     refused("Leave shrink out", lambda: session.table("g", shrink=True, mu=1.0))
     refused("Leave method out", lambda: session.compare_means("y", by="g", method="direct", epsilon=1.0))
     clusters = session_of([{}], schema_of(unit="id"))

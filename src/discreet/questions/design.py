@@ -990,3 +990,11 @@ def no_design_for(question: MeasuredQuestion[Any], *names: str) -> None:
         value = getattr(question, name)
         if value is not None and value is not False:
             raise InvalidParameter(name, value, "has no form under a design", f"Leave {name} out.")
+
+
+def usual_for(question: Any, **usual: Any) -> None:
+    """Refuse settings that are not as they usually are: they change how rows are measured, which a design does."""
+    for name, value in usual.items():
+        given = getattr(question, name)
+        if type(given) is not type(value) or given != value:
+            raise InvalidParameter(name, given, "has no form under a design", f"Leave {name} out.")

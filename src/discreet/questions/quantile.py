@@ -33,7 +33,14 @@ from discreet.mechanisms.choices.quantile import (
     simulated,
 )
 from discreet.questions import form
-from discreet.questions.design import DesignQuantiles, design_measurement, in_bins, likely_weights, no_design_for
+from discreet.questions.design import (
+    DesignQuantiles,
+    design_measurement,
+    in_bins,
+    likely_weights,
+    no_design_for,
+    usual_for,
+)
 from discreet.questions.question import (
     DEFAULT_ROWS,
     ESTIMATED,
@@ -553,10 +560,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             if by:
                 rule = "has no form for quantiles under a design"
                 raise InvalidParameter("by", by, rule, "Ask of each group: session.where(…).")
-            if self.interval != _LEVEL:
-                raise InvalidParameter(
-                    "interval", self.interval, "is read of any level under a design", "Leave interval out."
-                )
+            usual_for(self, interval=_LEVEL)
             return self._of_design()
         limits = self.schema.contribution(self.contribution)
         bounds, coarse = _coarsened(self.schema.bounds(self.column))
@@ -597,10 +601,14 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             ),
         )
 
+    @property
+    def _alone(self) -> Quantiles:
+        """The quantiles themselves, checked."""
+        return Quantiles(probabilities=self._shares(), bounds=_coarsened(self.schema.bounds(self.column))[0])
+
     def _of_design(self) -> Measurement:
         """The weights in bins, which every quantile is read from."""
-        for share in np.atleast_1d(self._shares()):
-            share_of(share)  # refuses what is no probability
+        self._alone  # noqa: B018  (refuses what is no probability)
         found = design_measurement(self, "estimated count", (self._binned,), read="the number in the population")
         rows = DEFAULT_ROWS if self.expected_rows is None else self.expected_rows
         heavy, share = likely_weights(cast(Any, self.schema.design))
@@ -627,8 +635,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         if self.schema.design is None:
             return cast(QuantileRelease, release)
         bands = cast(Bands, self.schema.column(self._binned))
-        shares = self._shares()
-        asked = float(shares) if isinstance(shares, float | int) else tuple(float(share_of(one)) for one in shares)
+        shares = tuple(float(share) for share in self._alone.shares)
+        asked = shares if isinstance(self._alone.probabilities, tuple) else shares[0]
         return cast(QuantileRelease, DesignQuantiles(release, tuple(bands.edges), asked))
 
     def meaning_words(self, words: Mapping[str, str]) -> str:

@@ -52,7 +52,7 @@ from discreet.mechanisms.tables.margins import (
     shape_of,
 )
 from discreet.questions import form
-from discreet.questions.design import DesignTables, design_measurement
+from discreet.questions.design import DesignTables, design_measurement, usual_for
 from discreet.questions.grouped import Bins, public_bins
 from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tables.measured import (
@@ -827,18 +827,18 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         return (*self.measurement.by, *self.measurement.columns)
 
     def content(self) -> dict[str, Any]:
-        weights = self.weights if isinstance(self.weights, str) else list(self.weights)
-        edges = {name: list(bins.edges) for name, bins in self._bins().items()}
         if self.schema.design is not None:
             return super().content() | {"tables": _lists_of_names(self.tables)}
+        weights = self.weights if isinstance(self.weights, str) else list(self.weights)
+        edges = {name: list(bins.edges) for name, bins in self._bins().items()}
         return super().content() | {"weights": weights, "accuracy": self.accuracy, "bins": edges}
 
     def _measured(self) -> Measurement:
         schema, mean_of = self.schema, self.mean_of
         wanted = _lists_of_names(self.tables)
-        columns = self._columns(wanted)
         if schema.design is not None:
-            return self._of_design(wanted, columns)
+            return self._of_design(wanted)
+        columns = self._columns(wanted)
         size = self.public_size(*columns, *([] if mean_of is None else [mean_of]))
         statistic = Margins(
             columns=columns,
@@ -879,21 +879,20 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             forecast=lambda: Forecast(error=lambda level: mechanism.reach(level) * max(errors)),
         )
 
-    def _of_design(self, wanted: Sequence[Sequence[str]], columns: Mapping[str, Any]) -> Measurement:
+    def _of_design(self, wanted: list[list[str]]) -> Measurement:
         """The table by all columns, with weights; every other table is a margin of it."""
-        usual = {"weights": "tables", "accuracy": "sum", "mean_of": None, "public_total": None, "impossible": (),
-                 "bins": None, "presented": True, "contribution": None}  # fmt: skip
-        for name, value in usual.items():
-            if getattr(self, name) != value:
-                rule = "has no form under a design"
-                raise InvalidParameter(name, getattr(self, name), rule, f"Leave {name} out.")
+        usual_for(
+            self, weights="tables", accuracy="sum", mean_of=None, public_total=None, impossible=(), bins=None,
+            presented=True, contribution=None,
+        )  # fmt: skip
         if not all(wanted):
             raise InvalidParameter("tables", [], "asks for the total", "Ask count() for it, by itself.")
         if self.schema.unit.column is not None:
             rule = "leaves rows of one cluster in several cells, whose sum varies by more than is measured"
             fix = "Ask for each table by itself."
             raise InvalidParameter("design.cluster", self.schema.unit.column, rule, fix)
-        return design_measurement(self, "estimated count", tuple(columns), read="the number in the population")
+        columns = tuple(self._columns(wanted))
+        return design_measurement(self, "estimated count", columns, read="the number in the population")
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MarginsRelease:
         return self._read_of(super().draw(rows, claim, allowance, passed))

@@ -638,7 +638,7 @@ class TableQuestion(MeasuredQuestion[TableRelease]):
     def _measured(self) -> Measurement:
         names = column_names(self.columns, "columns")
         if self.schema.design is not None:
-            no_design_for(self, "contribution", "shrink")
+            no_design_for(self, "contribution", "shrink", "known", "between")
             return design_measurement(self, "estimated count", names, read="the number in the population")
         found = table_measurement(self, names, self.contribution)
         if not requirements.instance("shrink", self.shrink, bool, "shrink=True or False"):
