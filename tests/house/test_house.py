@@ -52,7 +52,7 @@ def code_lines(source: str) -> int:
     return len(lines - words)
 
 
-LONGEST = 700
+LONGEST = 715
 """Code lines of a file: it is as long as its idea, and no idea is that long."""
 
 

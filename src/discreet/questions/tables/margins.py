@@ -911,14 +911,11 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         """The error of every table, where there are several."""
         if self.schema.design is not None:
             return ()
-        statistic = cast(Margins, found.statistic)
-        noise = cast(MarginsNoise, found.mechanism)
-        if len(statistic.tables) < 2:
-            return ()
-        errors = [noise.reach(0.95) * noise.standard_error(statistic.axes(table)) for table in statistic.tables]
+        statistic, noise = cast(Margins, found.statistic), cast(MarginsNoise, found.mechanism)
+        tables = statistic.tables[:_SHOWN] if len(statistic.tables) > 1 else ()
         return tuple(
-            (" × ".join(table) or "total", error, None)
-            for table, error in zip(statistic.tables[:_SHOWN], errors, strict=False)
+            (" × ".join(one) or "total", noise.reach(0.95) * noise.standard_error(statistic.axes(one)), None)
+            for one in tables
         )
 
     def _notes(self, found: Measurement) -> tuple[str, ...]:
