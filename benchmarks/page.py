@@ -25,6 +25,7 @@ import peer
 import private_bounds
 import regression
 import regression_coverage
+import rows
 import slopes
 import which_mechanism
 
@@ -36,7 +37,13 @@ ERRORS = ("count", "mean", "variance")
 GUIDES = {
     name: DOCS / "howto" / f"{name}.md" for name in ("regression", "number_tests", "profile", "tables", "mechanisms")
 }
-PAGES = (ROOT / "README.md", DOCS / "comparison.md", DOCS / "explanation" / "intervals.md", *GUIDES.values())
+PAGES = (
+    ROOT / "README.md",
+    DOCS / "comparison.md",
+    DOCS / "explanation" / "intervals.md",
+    DOCS / "explanation" / "scale.md",
+    *GUIDES.values(),
+)
 SIZES = {"two groups": 200, "two numbers": 1000, "pairs": 200}
 """Numbers of rows at which the guide shows the power of tests."""
 
@@ -57,6 +64,7 @@ def tables() -> dict[str, str]:
         "generated": generated.table(generated.stored()),
         "generated, worst": generated.worst(generated.stored()),
         "published": beside_published.table(beside_published.stored()),
+        "rows": rows.table(results("rows")),
         "slopes": slopes.table(slopes.stored()),
         "which": which_mechanism.table(which_mechanism.stored()),
     }

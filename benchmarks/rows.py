@@ -263,6 +263,26 @@ def lines(figures: dict[str, float]) -> list[str]:
     return table
 
 
+def table(stored: dict[str, float]) -> str:
+    """The page's table: sizes in rows, what was measured in columns, and below them the other comparisons."""
+    shown = ("first question / plain", "ten questions / first", "ten questions / plain", "peak memory (GB)")
+    heads = "| rows | first question ÷ plain | ten questions ÷ first | ten questions ÷ plain | peak memory |"
+    found = [heads, "|---:|---:|---:|---:|---:|"]
+    for rows in sorted({int(name.split()[0].replace(",", "")) for name in stored if " rows: " in name}):
+        first, ten, all_of_plain, memory = (stored[f"{rows:,} rows: {name}"] for name in shown)
+        found.append(f"| {rows:,} | {first:.1f} | {ten:.1f} | {all_of_plain:.1f} | {memory:.1f} GB |")
+    others = {
+        "Spark: first question / plain": f"Spark, one machine, {SPARK_ROWS:,} rows: first question ÷ its group-by",
+        "Spark: other groups / plain": "the same: a question with other groups ÷ its group-by",
+        "CSV: first mean with a limit / DuckDB's mean": f"CSV, {CSV_ROWS:,} rows: first mean with a limit ÷ DuckDB's",
+        "weights: mean / unweighted mean": f"{WEIGHTED_ROWS:,} rows with weights: mean ÷ mean without weights",
+    }
+    found += ["", "| | |", "|---|---:|"]
+    return "\n".join(
+        [*found, *(f"| {words} | {stored[name]:.1f} |" for name, words in others.items() if name in stored)]
+    )
+
+
 def main() -> None:
     """Measure, print and keep the figures."""
     parser = argparse.ArgumentParser(description=__doc__)

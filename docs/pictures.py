@@ -6,6 +6,7 @@ report needs Chromium.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,38 @@ def screenshot() -> None:
         )  # fmt: skip
 
 
+def growth() -> Any:
+    """The chart: processor time and memory by the number of rows, as the benchmark of rows found them."""
+    stored = json.loads((EXAMPLES.parent / "benchmarks" / "results" / "rows.json").read_text(encoding="utf-8"))
+    shown = {
+        "plain group-by (s)": "the engine's own group-by", "first question (s)": "first question",
+        "ten questions (s)": "ten questions",
+    }  # fmt: skip
+    rows = []
+    for name, value in stored.items():
+        size, _, what = name.partition(" rows: ")
+        if what in shown or what == "peak memory (GB)":
+            millions = int(size.replace(",", "")) / 1e6
+            rows.append({"millions": millions, "value": value, "what": shown.get(what, "peak memory")})
+    data = alt.InlineData(values=rows)
+    axis = alt.Axis(values=sorted({row["millions"] for row in rows}))
+    x = alt.X(
+        field="millions", type="quantitative", title="million rows", scale=alt.Scale(type="log", nice=False), axis=axis
+    )
+
+    def panel(chosen: str, title: str, kind: str, legend: Any) -> Any:
+        y = alt.Y(field="value", type="quantitative", title=title, scale=alt.Scale(type=kind, zero=kind == "linear"))
+        colour = alt.Color(
+            field="what", type="nominal", title=None, scale=alt.Scale(range=[INK, NOISE, BOTH]), legend=legend
+        )
+        chart = alt.Chart(data).transform_filter(chosen).mark_line(point=True)
+        return chart.encode(x=x, y=y, color=colour).properties(width=250, height=200)
+
+    time = panel("datum.what != 'peak memory'", "processor seconds", "log", alt.Legend(orient="bottom", columns=1))
+    memory = panel("datum.what == 'peak memory'", "gigabytes at the peak, ten questions", "linear", None)
+    return alt.hconcat(time, memory, background="white").resolve_scale(color="independent")
+
+
 def main() -> None:
     """Draw everything again."""
     STATIC.mkdir(exist_ok=True)
@@ -116,6 +149,7 @@ def main() -> None:
     svg = vl_convert.vegalite_to_svg(intervals(rows, truth).to_dict())
     (STATIC / "intervals.svg").write_text(svg, encoding="utf-8")
     (STATIC / "intervals.png").write_bytes(vl_convert.svg_to_png(svg, scale=2))
+    (STATIC / "growth.svg").write_text(vl_convert.vegalite_to_svg(growth().to_dict()), encoding="utf-8")
     screenshot()
 
 

@@ -115,7 +115,7 @@ def test_an_engine_that_keeps_too_much_is_not_believed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("memory", "engine"), [(None, 2.5e9), ("3GB", 2.5e9), ("1.5 gb", 1e9), ("600MB", 3e8), ("2GiB", 2 * 2**30)]
+    ("memory", "engine"), [(None, 2.3e9), ("3GB", 2.3e9), ("1.5 gb", 8e8), ("600MB", 3e8), ("2GiB", 2 * 2**30)]
 )
 def test_what_the_engine_may_take_leaves_room_for_the_rest(memory, engine):
     connection = open_source(pa.table({"x": [1]}), memory=memory).connection

@@ -73,7 +73,7 @@ def remove_directory(directory: Path, held: int | None) -> None:
 
 _MEMORY = "3GB"
 """The memory that a session with the embedded engine takes at most, unless told otherwise; the rest spills."""
-_OWN_MEMORY = 5 * 10**8
+_OWN_MEMORY = 7 * 10**8
 """Of that, what is left for the libraries, and for the rows that are looked at together."""
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 SEALED = {
@@ -318,10 +318,9 @@ def asked_again(connection: Any, expression: Any) -> Callable[[str, str], Any]:
     _upload(connection, expression)
     query = connection.compile(expression)
 
-    def ask(what: str, where: str) -> Any:
+    def ask(what: str, where: str, _held: Any = expression) -> Any:  # the tables that it reads live as long
         return connection.con.sql(f"SELECT {what} FROM ({query}) AS rows WHERE {where}").to_arrow_table()
 
-    ask.expression = expression  # type: ignore[attr-defined]  # the tables that it reads live as long as it does
     return ask
 
 

@@ -644,7 +644,8 @@ class Dataset:
 
     def asked_again(self, expression: ir.Table) -> Callable[[str, str], pa.Table]:
         """A query that is asked of many parts of its rows, in SQL; only the embedded engine can."""
-        ask = engines.guarded(self.name, lambda: engines.asked_again(self.connection, expression))
+        with self.lock:
+            ask = engines.guarded(self.name, lambda: engines.asked_again(self.connection, expression))
 
         def again(what: str, where: str) -> pa.Table:
             with self.lock:

@@ -243,7 +243,7 @@ def open_source(
         Who runs the plan for frames and files: the embedded DuckDB by default, ``"spark"`` for a local Spark, the
         address of a Spark master, a Spark session, or a DuckDB connection.
     memory
-        Most memory that a session on the embedded DuckDB takes: ``"3GB"`` by default, half a gigabyte of it for the
+        Most memory that a session on the embedded DuckDB takes: ``"3GB"`` by default, 0.7 of it for the
         libraries. Rows beyond it lie in a private directory on disk.
     delimiter, encoding, header
         How CSV files are written: see `Dialect`.
