@@ -8,11 +8,11 @@ estimate, its design-based variance, the number of respondents and that of trimm
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args
 
 import numpy as np
 import scipy
@@ -49,6 +49,7 @@ from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 from discreet.results.wording import pvalue_equation
 
+A = TypeVar("A")
 Estimated = Literal["mean", "proportion", "variance", "standard deviation", "estimated total", "estimated count"]
 _INNER = Fraction(5, 2)
 """Gaussian noise in parts u(1 − u) is so many times smaller than in those of the ends."""
@@ -998,3 +999,26 @@ def usual_for(question: Any, **usual: Any) -> None:
         given = getattr(question, name)
         if type(given) is not type(value) or given != value:
             raise InvalidParameter(name, given, "has no form under a design", f"Leave {name} out.")
+
+
+def tables_measurement(
+    question: Any, wanted: list[list[str]], columns: Callable[[list[list[str]]], Mapping[str, Any]]
+) -> Measurement:
+    """The table by all columns, with weights; every other table is a margin of it."""
+    usual_for(
+        question, weights="tables", accuracy="sum", mean_of=None, public_total=None, impossible=(), bins=None,
+        presented=True, contribution=None,
+    )  # fmt: skip
+    if not all(wanted):
+        raise InvalidParameter("tables", [], "asks for the total", "Ask count() for it, by itself.")
+    if question.schema.unit.column is not None:
+        rule = "leaves rows of one cluster in several cells, whose sum varies by more than is measured"
+        raise InvalidParameter("design.cluster", question.schema.unit.column, rule, "Ask for each table by itself.")
+    return design_measurement(question, "estimated count", tuple(columns(wanted)), read="the number in the population")
+
+
+def tables_of(question: Any, release: A, wanted: list[list[str]]) -> A:
+    """The tables of a release: under a design they are margins of the one that was estimated."""
+    if question.schema.design is None:
+        return release
+    return cast(A, DesignTables(cast(Any, release), tuple(map(tuple, wanted))))

@@ -52,7 +52,7 @@ from discreet.mechanisms.tables.margins import (
     shape_of,
 )
 from discreet.questions import form
-from discreet.questions.design import DesignTables, design_measurement, usual_for
+from discreet.questions.design import tables_measurement, tables_of
 from discreet.questions.grouped import Bins, public_bins
 from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.questions.tables.measured import (
@@ -837,7 +837,7 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
         schema, mean_of = self.schema, self.mean_of
         wanted = _lists_of_names(self.tables)
         if schema.design is not None:
-            return self._of_design(wanted)
+            return tables_measurement(self, wanted, self._columns)
         columns = self._columns(wanted)
         size = self.public_size(*columns, *([] if mean_of is None else [mean_of]))
         statistic = Margins(
@@ -879,33 +879,11 @@ class TablesQuestion(MeasuredQuestion[MarginsRelease]):
             forecast=lambda: Forecast(error=lambda level: mechanism.reach(level) * max(errors)),
         )
 
-    def _of_design(self, wanted: list[list[str]]) -> Measurement:
-        """The table by all columns, with weights; every other table is a margin of it."""
-        usual_for(
-            self, weights="tables", accuracy="sum", mean_of=None, public_total=None, impossible=(), bins=None,
-            presented=True, contribution=None,
-        )  # fmt: skip
-        if not all(wanted):
-            raise InvalidParameter("tables", [], "asks for the total", "Ask count() for it, by itself.")
-        if self.schema.unit.column is not None:
-            rule = "leaves rows of one cluster in several cells, whose sum varies by more than is measured"
-            fix = "Ask for each table by itself."
-            raise InvalidParameter("design.cluster", self.schema.unit.column, rule, fix)
-        columns = tuple(self._columns(wanted))
-        return design_measurement(self, "estimated count", columns, read="the number in the population")
-
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MarginsRelease:
-        return self._read_of(super().draw(rows, claim, allowance, passed))
+        return tables_of(self, super().draw(rows, claim, allowance, passed), _lists_of_names(self.tables))
 
     def read(self, stored: Any) -> MarginsRelease:
-        return self._read_of(super().read(stored))
-
-    def _read_of(self, release: Any) -> MarginsRelease:
-        """The tables of a release: under a design they are margins of the one that was estimated."""
-        if self.schema.design is None:
-            return cast(MarginsRelease, release)
-        wanted = tuple(tuple(names) for names in _lists_of_names(self.tables))
-        return cast(MarginsRelease, DesignTables(release, wanted))
+        return tables_of(self, super().read(stored), _lists_of_names(self.tables))
 
     def _plan_parts(self, found: Measurement) -> tuple[tuple[str, float, float | None], ...]:
         """The error of every table, where there are several."""
