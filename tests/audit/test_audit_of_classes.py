@@ -255,10 +255,10 @@ def test_a_pool_without_a_lock_is_found():
 
 
 def test_periods_that_move_as_rows_are_added_are_found():
-    original = keep._start
+    original = keep.chosen
     total = next(one for one in growing_pipelines() if one.name == "growing.running_total")
     assert audit_pipeline(total, scripts=1, pairs=3).passed
-    with patch.object(keep, "_start", lambda snapshot, units, groups, first: original(snapshot, units, groups, False)):
+    with patch.object(keep, "chosen", lambda *asked: original(*asked[:-1], replace(asked[-1], first=False))):
         assert not audit_pipeline(total, scripts=1, pairs=3).passed
 
 

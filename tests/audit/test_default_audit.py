@@ -74,10 +74,8 @@ def swapped():
 
 
 def nulls_stay():
-    original = keep.taking_part
-    return patch.object(
-        keep, "taking_part", lambda snapshot, selected: original(replace(snapshot, gaps=frozenset()), selected)
-    )
+    original = keep._without_gaps
+    return patch.object(keep, "_without_gaps", lambda snapshot, gaps: original(snapshot, frozenset()))
 
 
 def parts_not_doubled():
