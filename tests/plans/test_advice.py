@@ -13,6 +13,7 @@ from discreet.core.errors import InvalidParameter, WrongType
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.mechanisms.omission.amplification import before_poisson_sampling
 from discreet.plans.advice import advise
+from discreet.questions.clusters.lloyd import DPLloyd
 
 
 @given(st.floats(0.01, 10.0), st.floats(0.001, 1.0))
@@ -63,10 +64,26 @@ def test_quantile_errors_against_simulation() -> None:
         assert np.std(found) == pytest.approx(option.error, rel=0.1)
 
 
+def test_cluster_errors_against_simulation() -> None:
+    """Centres of three narrow clusters, by the model itself on a sample: 400 runs."""
+    advice = advise("clusters", 6000, PureDP(1.0), bounds=(-1, 1), expected_sd=0.05, clusters=3)
+    option = next(option for option in advice.options if option.name == "sample 0.25")
+    generator, found = np.random.default_rng(5), []
+    centres = np.array([-0.45, 0.0, 0.45])
+    rows = np.repeat(centres, 2000) + generator.normal(0, 0.05, 6000)
+    for seed in range(400):
+        kept = rows[generator.random(6000) < 0.25]
+        model = DPLloyd(3, guarantee=option.spends, bounds=[(-1, 1)], expected_rows=1500)  # type: ignore[arg-type]
+        found.append(np.sort(model.fit(kept[:, None], rng=seed).cluster_centers_.ravel())[[0, 2]] - centres[[0, 2]])
+    assert np.std(found) == pytest.approx(option.error, rel=0.25)
+
+
 KINDS = [PureDP(0.1), PureDP(1.0), ApproxDP(1.0, 1e-6), ZeroConcentratedDP(0.1), GaussianDP(0.5)]
 
 
-@pytest.mark.parametrize("statistic", ["count", "sum", "mean", "proportion", "table", "histogram", "quantile", "mode"])
+@pytest.mark.parametrize(
+    "statistic", ["count", "sum", "mean", "proportion", "table", "histogram", "quantile", "mode", "clusters"]
+)
 @pytest.mark.parametrize("guarantee", KINDS, ids=str)
 def test_all_records_are_best_and_the_answer_says_so(statistic: str, guarantee: Guarantee) -> None:
     if statistic == "mode" and not isinstance(guarantee, PureDP):

@@ -26,7 +26,7 @@ def advise(
     Parameters
     ----------
     statistic
-        count, sum, mean, proportion, table (one of its cells) or mode.
+        count, sum, mean, proportion, table or histogram (one of its cells), quantile, clusters or mode.
     n
         Number of rows to plan for.
     epsilon

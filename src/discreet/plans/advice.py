@@ -17,6 +17,7 @@ from discreet.mechanisms.choices.selection import ReportNoisyMax
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.laplace import Laplace
 from discreet.mechanisms.omission.amplification import before_outlier_suppression, before_poisson_sampling
+from discreet.questions.clusters.lloyd import DPLloyd
 from discreet.questions.question import whole_bounds
 from discreet.results.display import Facts, Result
 
@@ -137,6 +138,7 @@ def advise(
     shares: tuple[float, float] = (0.3, 0.25),
     candidates: int = 10,
     probability: float = 0.5,
+    clusters: int = 3,
 ) -> Advice:
     """Advice on sampling or suppressing records: the errors with and without, at equal privacy. Reads no data.
 
@@ -144,20 +146,23 @@ def advise(
     ----------
     statistic
         ``"count"``, ``"sum"``, ``"mean"``, ``"proportion"``, ``"table"`` or ``"histogram"`` (of one of its cells),
-        ``"quantile"`` or ``"mode"``.
+        ``"quantile"``, ``"mode"`` or ``"clusters"`` (a coordinate of a centre).
     n
         Number of rows to plan for; of a table or histogram, those of the cell.
     guarantee
         What the result must satisfy between add/remove neighbours; for a mode ε. ρ and μ are not amplified by a sample,
         and nothing is proved for them behind a suppression.
     bounds
-        Public bounds of a column, for sums and means.
+        Public bounds of a column, for sums, means and clusters.
     expected_sd
-        Standard deviation to plan for; by default that of a uniform column, and ½ for a proportion.
+        Standard deviation to plan for, of clusters inside each; by default that of a uniform column, and ½ for a
+        proportion.
     shares, candidates
         For a mode: the shares of the two most frequent categories, and the number of categories.
     probability
         For a quantile: which one.
+    clusters
+        The number of clusters.
 
     Examples
     --------
@@ -176,13 +181,18 @@ def advise(
     elif statistic == "quantile":
         share = requirements.probability("probability", probability)
         error, measure = _rank_error(rows, share), "standard error of the quantile, in rows"
+    elif statistic == "clusters":
+        error, measure = (
+            _centre_error(rows, (low, high), deviation, clusters),
+            "standard error of a centre's coordinate",
+        )
     elif statistic in ("count", "sum", "mean", "proportion", "table", "histogram"):
         # A proportion is the mean of zeros and ones; a record is in one cell of a table, which is a count.
         kind = {"proportion": "mean", "table": "count", "histogram": "count"}.get(statistic, statistic)
         error = _moment_error(kind, rows, (low, high), deviation)
         measure = "standard error of " + ("a cell" if kind != statistic == "table" else f"the {statistic}")
     else:
-        rule = "must be count, sum, mean, proportion, table, histogram, quantile or mode"
+        rule = "must be count, sum, mean, proportion, table, histogram, quantile, mode or clusters"
         raise InvalidParameter("statistic", statistic, rule, "Check the spelling.")
     distance = min(1.128 * deviation / (high - low), 1.0) if statistic != "mode" else 1 - sum(s * s for s in shares)
     options = [Option("all records", guarantee, *error(1.0, guarantee))]
@@ -244,6 +254,19 @@ def _rank_error(n: int, probability: float) -> Any:
             epsilon = math.sqrt(8 * guarantee.to(ZeroConcentratedDP).rho)
         omission = math.sqrt(n * probability * (1 - probability) * (1 - q) / q)
         noise = math.sqrt(2) * 2 * step / epsilon / q
+        return omission, noise, math.hypot(omission, noise)
+
+    return errors
+
+
+def _centre_error(n: int, bounds: tuple[float, float], deviation: float, clusters: int) -> Any:
+    """Errors of a centre of clusters of equal size, found by `DPLloyd`."""
+    half = (bounds[1] - bounds[0]) / 2
+
+    def errors(q: float, guarantee: Guarantee) -> tuple[float, float, float]:
+        model = DPLloyd(clusters, guarantee=guarantee, bounds=[bounds], expected_rows=max(1, round(q * n)))
+        noise = half * (model.plan().cluster_error or 0.0)
+        omission = deviation * math.sqrt(clusters * (1 - q) / (q * n))
         return omission, noise, math.hypot(omission, noise)
 
     return errors
