@@ -176,6 +176,7 @@ PUBLIC_SIZE = Schema(columns=COLUMNS, neighbours=Neighbours.REPLACE_ONE, size=20
 FREE = Schema(columns=COLUMNS)
 PEOPLE = Schema(columns=COLUMNS, unit=PrivacyUnit("id"))
 OUTLIERS = read_omission({"outliers": [0.4, 0.5], "column": "x"}, FREE)
+BY_LABEL, FIXED = {"rates": {"yes": 0.1}, "column": "v"}, {"sample": 50}
 PAPER = {"column": "x", "by": "arm", "partitions": 20, "epsilon": 1.0}
 MATRIX = {"columns": ["x", "y"], "epsilon": 1.0, "output": "bounded"}
 REACHED = {
@@ -188,6 +189,9 @@ REACHED = {
     "RankDeficientGaussian": ("table", PUBLIC_SIZE, {"columns": "v", "mu": 0.5, "shrink": True}),
     "PostProcessed": ("table", PUBLIC_SIZE, {"columns": "v", "rho": 0.5, "shrink": True}),
     "QuantileChoice": ("quantile", FREE, {"column": "x", "probabilities": 0.5, "epsilon": 1.0, "interval": False}),
+    "PoissonSample": ("count", FREE, {"epsilon": 1.0, "omit": read_omission({"poisson": 0.2}, FREE)}),
+    "SampleByLabel": ("count", FREE, {"epsilon": 1.0, "omit": read_omission(BY_LABEL, FREE)}),
+    "FixedSample": ("mean", PUBLIC_SIZE, {"column": "x", "epsilon": 1.0, "omit": read_omission(FIXED, PUBLIC_SIZE)}),
     "OutlierSuppression": ("count", FREE, {"epsilon": 3.0, "omit": OUTLIERS}),
     "Mean": ("mean", PUBLIC_SIZE, {"column": "x", "variance": False, "epsilon": 1.0}),
     "Proportion": ("proportion", PUBLIC_SIZE, {"column": "v", "label": "yes", "epsilon": 1.0}),
