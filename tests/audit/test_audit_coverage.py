@@ -47,6 +47,7 @@ RELEASES_NOTHING: dict[str, str] = {
     **dict.fromkeys(("DoubleSanitization", "Interval", "MonteCarlo", "Asymptotic"), _READS_RELEASES),
     **dict.fromkeys(("goodness_of_fit", "homogeneity", "independence", "Release"), _READS_RELEASES),
     **dict.fromkeys(("all_margins", "hierarchy"), "lists names of columns and labels"),
+    "FixedSample": "SampleByLabel in sessions; its choice and its loss are enumerated in tests of omission",
     "Session.declaring": "declares public facts; reads no data", "Session.dataset": "the data itself, for its owner",
     "Session.check_source": "reads the rows for their owner, and tells nobody else",
     "Session.exact": "stays private: its repr shows no value", "Session.ask": "what every named question calls",

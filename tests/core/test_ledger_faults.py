@@ -374,7 +374,7 @@ def test_directory_and_missing_file(tmp_path: Path) -> None:
     with pytest.raises(LedgerUnavailable, match="is a directory"):
         Ledger(tmp_path, PureDP(1.0))
     for read_only, budget in ((False, None), (True, PureDP(1.0))):
-        with pytest.raises(LedgerUnavailable, match="there is no ledger at"):
+        with pytest.raises(LedgerUnavailable, match="there is no ledger"):
             Ledger(tmp_path / "none.db", budget, read_only=read_only)
     with pytest.raises(LedgerUnavailable, match="does not exist"):
         Ledger(tmp_path / "no" / "none.db", PureDP(1.0))

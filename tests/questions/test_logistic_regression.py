@@ -410,8 +410,9 @@ def test_a_plan_states_the_errors_that_are_found():
     slope = found.noise_intervals()["age"]
     assert planned.error_95 == pytest.approx((slope.high - slope.low) / 2, rel=0.25)
     assert planned.smallest_effect == pytest.approx(2.8016 * found.bse["age"], rel=0.1)
-    for name, note in zip(("age", "sex[m]"), planned.notes, strict=True):
-        assert float(note.split("standard error ")[1].split()[0]) == pytest.approx(found.bse[name], rel=0.1)
+    assert [name for name, *_ in planned.parts] == ["age", "sex[m]"]
+    for name, _, effect in planned.parts:
+        assert effect == pytest.approx(2.8016 * found.bse[name], rel=0.1)
 
 
 def information(mean, epsilon):

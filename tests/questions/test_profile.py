@@ -29,7 +29,7 @@ from discreet import (
     Session,
 )
 from discreet.cli.main import main
-from discreet.core.errors import InsufficientBudget, InvalidParameter, SourceError
+from discreet.core.errors import InsufficientBudget, InvalidParameter, NoConversion, SourceError
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
 from discreet.plans.declarations import schema_from_dict
 from discreet.plans.job import Job
@@ -444,7 +444,7 @@ def test_private_bounds_behind_a_step_are_those_of_all_rows():
     session.mean("income", epsilon=0.5)  # the bounds are paid for
     assert session.ledger.remaining() == PureDP(0.8)
     other = Session(pa.table({"income": INCOMES}), private(epsilon=0.3), ledger=session.ledger)
-    with pytest.raises(InvalidParameter, match="behind a step"):
+    with pytest.raises(NoConversion, match="The ledger counts in PureDP"):
         other.omitting(PoissonSample(0.5)).mean("income", rho=0.1)
     assert session.ledger.remaining() == PureDP(0.8)
 

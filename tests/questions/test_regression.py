@@ -308,7 +308,7 @@ def test_an_outcome_of_two_labels_counts_as_no_and_yes():
     assert np.allclose(list(found.bse.values()), robust, rtol=1e-2)
     assert found.heading() == "Regression of works[yes]"
     assert Release.from_json(found.to_json()).summary() == found.summary()
-    assert len(RegressionQuestion(schema, "works", "age", epsilon=1.0, expected_rows=900).plan().notes) == 1
+    assert len(RegressionQuestion(schema, "works", "age", epsilon=1.0, expected_rows=900).plan().parts) == 1
 
 
 def test_more_numbers_leave_fourth_powers_to_a_bound():
@@ -425,7 +425,7 @@ def test_names_that_are_not_there_are_refused():
 
 def test_a_plan_states_the_error_that_is_found():
     planned = RegressionQuestion(SCHEMA, "hours", ["age", "sex"], epsilon=1.0, expected_rows=3000).plan()
-    assert len(planned.notes) == 2
+    assert [name for name, *_ in planned.parts] == ["age", "sex[m]"]
     rng = np.random.default_rng(12)
     n = 3000
     age, hours = np.round(rng.uniform(18, 90, n)), np.round(rng.uniform(0, 80, n))

@@ -284,7 +284,7 @@ formula = "pay ~ age * educ"
     assert planned.refusal is None
     result = Job(tmp_path / "pay.toml").run()
     assert result.drawn == 2
-    assert "age:sex[m]" in result.table.read_text()
+    assert "pay,age × sex: m,coefficient" in result.table.read_text()
     (tmp_path / "pay.toml").write_text(text.replace("age * sex", "center(age)"))
     with pytest.raises(DiscreetError, match=r"pay.toml:15: .*not computed of one row"):
         Job(tmp_path / "pay.toml").plan()

@@ -385,7 +385,7 @@ def test_both_steps_cost_what_was_asked(guarantee):
     claim = question.claim(None)
     claim.verify()
     assert len(claim.steps) == (3 if isinstance(guarantee, d.PureDP | d.ApproxDP) else 2)
-    assert len(question.plan().notes) == 8
+    assert len(question.plan().parts) == 8
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

@@ -718,11 +718,12 @@ def worded(text: str, variables: Mapping[str, str]) -> str:
 
     Examples
     --------
-    >>> worded("sex[m]", {"sex": "Sex"})
-    'Sex: m'
+    >>> worded("sex[m]", {"sex": "Sex"}), worded("age:start[12:30]", {})
+    ('Sex: m', 'age × start: 12:30')
     """
     known = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
     told = re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda one: variables[one[0]], text) if known else text
+    told = re.sub(r"(\[[^\[\]]*\])|(?<! ):(?! )", lambda one: one[1] or " × ", told)  # interactions; no label's colons
     return re.sub(r"(\w)\[([^\[\]]+)\]", r"\1: \2", told)
 
 

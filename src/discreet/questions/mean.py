@@ -59,7 +59,7 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
     >>> planned.read, round(planned.error_95, 2)
     ('the mean', 0.23)
     >>> planned.notes
-    ('variance=False leaves out the variance: error 0.206, and a wider population_interval()',)
+    ('variance=False leaves out the variance: error 0.2057, and a wider population_interval()',)
     """
 
     topic: ClassVar[str] = "Numbers"

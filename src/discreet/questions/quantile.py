@@ -14,13 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core import requirements
 from discreet.core.columns import Bands
-from discreet.core.door import Allowance, Claim, Passed
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.rows import Snapshot
 from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices.nested_counts import NestedCounts
@@ -624,13 +622,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
 
         return replace(found, read="ranks", forecast=forecast)
 
-    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> QuantileRelease:
-        return self._read_of(super().draw(rows, claim, allowance, passed))
-
-    def read(self, stored: Any) -> QuantileRelease:
-        return self._read_of(super().read(stored))
-
-    def _read_of(self, release: Any) -> QuantileRelease:
+    def _told(self, release: Any) -> QuantileRelease:
         """The quantiles of a release: under a design they are read from weights in bins."""
         if self.schema.design is None:
             return cast(QuantileRelease, release)

@@ -613,10 +613,14 @@ class MeasuredQuestion(Question[A]):
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> A:
         # the statistic says which kind of release its own is
-        return cast(A, drawn(self.exact(rows), self.measurement.mechanism, claim, allowance, passed))
+        return self._told(drawn(self.exact(rows), self.measurement.mechanism, claim, allowance, passed))
 
     def read(self, stored: Any) -> A:
-        return cast(A, Release.from_dict(stored))
+        return self._told(Release.from_dict(stored))
+
+    def _told(self, release: Release) -> A:
+        """The answer that a release is: itself, unless a question reads more from it."""
+        return cast(A, release)
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         found = self.measurement
