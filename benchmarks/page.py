@@ -27,6 +27,7 @@ import regression
 import regression_coverage
 import rows
 import slopes
+import waits
 import which_mechanism
 
 ROOT = Path(__file__).parents[1]
@@ -66,6 +67,7 @@ def tables() -> dict[str, str]:
         "published": beside_published.table(beside_published.stored()),
         "rows": rows.table(results("rows")),
         "slopes": slopes.table(slopes.stored()),
+        "waits": waits.table(results("waits")),
         "which": which_mechanism.table(which_mechanism.stored()),
     }
 

@@ -28,6 +28,7 @@ SCRIPTS = (
     "margins",
     "omission",
     "rows",
+    "waits",
     "ab_tests",
     "rounding_check",
 )

@@ -220,8 +220,9 @@ class _CsvFile:
         quotes = _positions(piece, _QUOTE)
         delimiter = ord(self.dialect.delimiter_of(self.path))
         # Every piece ends with a line feed, so the byte "before" its first one, text[-1], ends a line too.
-        opened = ~np.isin(text[quotes[::2] - 1], (delimiter, _NEWLINE, _QUOTE))
-        closed = ~np.isin(text[quotes[1::2] + 1], (delimiter, _NEWLINE, _RETURN, _QUOTE))
+        beside = np.zeros((2, 256), bool)  # the bytes that may stand before an opening and after a closing quote
+        beside[:, [delimiter, _NEWLINE, _QUOTE]] = beside[1, _RETURN] = True
+        opened, closed = ~beside[0, text[quotes[::2] - 1]], ~beside[1, text[quotes[1::2] + 1]]
         unclosed = quotes[-1:] if quotes.size % 2 else quotes[:0]
         for wrong, rule in (
             (quotes[::2][opened], "has a quote inside a field that does not begin with one"),
