@@ -14,7 +14,7 @@ import discreet.mechanisms as m
 import discreet.questions as q
 from discreet.audit.pipeline import Pipeline, World, arrow_table, row_world, unit_world
 from discreet.audit.report import refused
-from discreet.audit.session_pipelines import COLUMNS, PEOPLE, table_of
+from discreet.audit.session_pipelines import COLUMNS, PEOPLE, opened, table_of
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Neighbours, Unit
@@ -507,7 +507,7 @@ def growing_pipelines() -> Iterator[Pipeline]:
 def _growing_pipeline(name: str, ask: Ask, schema: Schema, world: World, spent: Guarantee) -> Pipeline:
     def run(rows: Sequence[Row], ledger: Ledger) -> Any:
         waves = [[row for row in rows if row["wave"] <= wave] for wave in range(3)]
-        return [ask(Session(table_of(some, schema), schema, ledger=ledger), n, spent) for n, some in enumerate(waves)]
+        return [ask(opened(table_of(some, schema), schema, ledger), n, spent) for n, some in enumerate(waves)]
 
     return Pipeline(f"growing.{name}", run, world, spent, (f"Session.{name.split(',')[0].split(' ')[0]}",), tight=False)
 
@@ -534,7 +534,7 @@ def _joining(schema: Schema, over: str, spent: Guarantee) -> Callable[[Sequence[
             some = [{"who": row["person"], **row} for row in rows if row["wave"] <= wave]
             people = arrow_table(some, {"person": "int64", "arm": "string"})
             seen = arrow_table(some, {"who": "int64", "month": "string"})
-            session = Session(people, schema, ledger=ledger, related={"visits": seen})
+            session = opened(people, schema, ledger, related={"visits": seen})
             try:
                 session.plan.running_total(over, guarantee=spent, period=_PERIODS[wave])
             except DiscreetError:  # what can move later is refused before anything is read, which is as good
@@ -658,4 +658,4 @@ def _fail(error: Exception, rows: Any, ledger: Ledger) -> Any:
 
 def _run(question: q.Question[Any], rows: Any, ledger: Ledger) -> Any:
     table = arrow_table(rows, {"person": "int64", "arm": "string", "x": "float64"})
-    return Session(table, question.schema, ledger=ledger).ask(question, "r")
+    return opened(table, question.schema, ledger).ask(question, "r")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, product
 from typing import Any
 
@@ -14,6 +15,7 @@ from discreet.audit.report import refused
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Fact, Neighbours
+from discreet.core.rows.engines import embedded
 from discreet.core.schema import (
     Bands,
     Bounds,
@@ -82,6 +84,17 @@ def table_of(rows: Sequence[dict[str, Any]], schema: Schema) -> Any:
     return arrow_table(rows, kinds if schema.unit.column is None else {schema.unit.column: "int64", **kinds})
 
 
+def opened(table: Any, schema: Schema, ledger: Ledger, **options: Any) -> Session:
+    """A session on the engine that all pipelines share: to start one takes longer than most questions do."""
+    return Session(table, schema, ledger=ledger, engine=_engine(os.getpid()), **options)
+
+
+@cache
+def _engine(process: int) -> Any:
+    """A process that was forked has its own."""
+    return embedded(None)
+
+
 def session_pipelines() -> Iterator[Pipeline]:
     """Pipelines that questions do not suggest: sequences, several questions, lists of labels, steps of omission."""
     rows = row_world(RECORDS, most=2)
@@ -99,7 +112,7 @@ def _asked(
     name: str, ask: Ask, schema: Schema, world: World, spent: Guarantee = ONE, *, tight: bool = True, **options: Any
 ) -> Pipeline:
     def run(table: Any, ledger: Ledger) -> Any:
-        return ask(Session(table_of(table, schema), schema, ledger=ledger), spent)
+        return ask(opened(table_of(table, schema), schema, ledger), spent)
 
     covers = (f"Session.{name.split(',')[0].split(' ')[0]}",)
     return Pipeline(f"session.{name}", run, world, spent, covers, tight=tight, repeats=True, **options)
@@ -561,7 +574,7 @@ def _measured_alone(question: Question[Any]) -> tuple[str, ...]:
 
 def _run(question: Question[Any], table: Any, ledger: Ledger) -> Any:
     rows = question.schema.made_from or question.schema
-    session = Session(table_of(table, rows), rows, ledger=ledger)
+    session = opened(table_of(table, rows), rows, ledger)
     return (session if rows is question.schema else session.per_unit()).ask(question, "r")
 
 
@@ -662,7 +675,7 @@ def _joined_pipeline(title: str, name: str, ask: Ask, schema: Schema, world: Wor
         others = [row for row in rows if not row["visit"]]
         first = arrow_table(others, {"person": "int64", "arm": "string"})
         second = arrow_table(visits, {"who": "int64", "cost": "float64"})
-        return ask(Session(first, schema, ledger=ledger, related={"visits": second}), ONE)
+        return ask(opened(first, schema, ledger, related={"visits": second}), ONE)
 
     return Pipeline(f"joined.{title}", run, world, ONE, (f"Session.{name}",), tight=False, repeats=True, quick=quick)
 
