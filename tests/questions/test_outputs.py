@@ -82,20 +82,20 @@ def test_every_kind_of_guarantee_pays_for_it(kind, output):
 @pytest.mark.parametrize("population", POPULATIONS)
 @pytest.mark.parametrize("name", ["mean", "variance"])
 def test_intervals_hold_for_populations_that_nobody_tuned_to(name, population, output):
-    """Of 40 intervals, 95 % hold: fewer than 33 have a chance of 0.06 %."""
+    """Of 24 intervals, 95 % hold: fewer than 18 have a chance of 0.013 %."""
     _, _, truth = ASKED[name]
     rng = np.random.default_rng(5)
     everybody = POPULATIONS[population](rng, 400_000)
     wanted, covered, noise = truth(everybody, None), 0, 0
     question = {"mean": MeanQuestion, "variance": VarianceQuestion}[name](SCHEMA, "x", epsilon=0.5, output=output)
     statistic = question.measurement.statistic
-    for _ in range(40):
+    for _ in range(24):
         x = POPULATIONS[population](rng, N)
         answer = release(statistic.exact(x, neighbours=Neighbours.REPLACE_ONE), question.measurement.mechanism, rng=rng)
         covered += bool(answer.population_interval().contains(wanted))
         noise += bool(answer.noise_interval().contains(truth(x, None)))
-    assert covered >= 33
-    assert noise >= 33
+    assert covered >= 18
+    assert noise >= 18
 
 
 def test_a_variance_moves_by_no_more_than_is_stated():

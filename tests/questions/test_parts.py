@@ -122,14 +122,14 @@ def test_exact_loss_is_the_claim(kind, x):
 @pytest.mark.parametrize(("guarantee", "noise"), [(PureDP(1.0), Laplace), (GaussianDP(0.5), Gaussian)])
 @pytest.mark.parametrize("mean", [2.0, pytest.param(30.0, marks=pytest.mark.deep), 50.0])
 def test_noise_interval_covers_at_its_level(kind, guarantee, noise, mean):
-    """1,200 repeats: 95 % ± 2.5 points is four standard errors; a mean at a bound may be covered more often."""
+    """600 repeats: 95 % ± 3.5 points is four standard errors; a mean at a bound may be covered more often."""
     data = np.clip(np.random.default_rng(2).normal(mean, mean / 3, 80), 0, 100).round(1)
     exact = kind(bounds=(0, 100)).exact(data, neighbours=ADD)
     mechanism = noise.calibrate(guarantee, exact.sensitivity)
     truth = float(np.mean(data))
     rng = np.random.default_rng(5)
-    hits = [release(exact, mechanism, rng=rng).noise_interval().contains(truth) for _ in range(1200)]
-    assert 0.925 <= np.mean(hits) <= (0.975 if mean > 10 else 1.0)
+    hits = [release(exact, mechanism, rng=rng).noise_interval().contains(truth) for _ in range(600)]
+    assert 0.915 <= np.mean(hits) <= (0.985 if mean > 10 else 1.0)
 
 
 @pytest.mark.parametrize(("guarantee", "noise"), [(PureDP(1.0), Laplace), (GaussianDP(0.5), Gaussian)])

@@ -51,13 +51,7 @@ _BITS = 1000
 
 
 def audit_arithmetic(*, seed: int = 1) -> Audit:
-    """Compute directed roundings, searches, grids and sensitivities a second time.
-
-    Examples
-    --------
-    >>> audit_arithmetic().passed
-    True
-    """
+    """Compute directed roundings, searches, grids and sensitivities a second time."""
     parts: tuple[Callable[..., Iterator[Compared]], ...] = (_roundings, _cancelled, _searches, _grids, _sums, _norms)
     with ctx.workprec(_BITS):
         return recomputed("Arithmetic", [partial(part, np.random.default_rng(seed)) for part in parts])
@@ -246,13 +240,7 @@ _KINDS: tuple[Any, ...] = (PureDP, ApproxDP, ZeroConcentratedDP, GaussianDP)
 
 
 def audit_guarantees() -> Audit:
-    """Compute curves, conversions, shares and budgets a second time.
-
-    Examples
-    --------
-    >>> audit_guarantees().passed
-    True
-    """
+    """Compute curves, conversions, shares and budgets a second time."""
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
         _curves, _inverses, _conversions, _within, _tradeoffs, _splits, _stored, _accounts, _losses, _composed
     )  # fmt: skip
@@ -582,13 +570,7 @@ _EPSILONS = (0.01, 0.3, 1.0, 7.0)
 
 
 def audit_amplified() -> Audit:
-    """Compute amplification by sampling and suppression a second time.
-
-    Examples
-    --------
-    >>> audit_amplified().passed
-    True
-    """
+    """Compute amplification by sampling and suppression a second time."""
     return recomputed("Amplification", [_sampled, _sampling_rules, _grouped, _suppressed, _kept])
 
 

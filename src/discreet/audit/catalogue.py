@@ -679,13 +679,7 @@ _SHAPES: tuple[dict[str, Any], ...] = (
 
 
 def audit_shapes() -> Audit:
-    """Compare the loss of every mechanism with its claim, for every shape of a sensitivity.
-
-    Examples
-    --------
-    >>> audit_shapes().passed
-    True
-    """
+    """Compare the loss of every mechanism with its claim, for every shape of a sensitivity."""
     return recomputed("Shapes of sensitivities", [partial(_shaped, facts) for facts in _SHAPES])
 
 

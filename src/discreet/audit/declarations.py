@@ -46,13 +46,7 @@ _Unit: Any = Unit
 
 
 def audit_declarations() -> Audit:
-    """Hold every rule against the last value that it allows and the first that it refuses.
-
-    Examples
-    --------
-    >>> audit_declarations().passed
-    True
-    """
+    """Hold every rule against the last value that it allows and the first that it refuses."""
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
         _numbers, _columns, _units, _limits, _steps, _exactness, _sources, _gaps, _keeping,
     )  # fmt: skip
@@ -354,13 +348,7 @@ _NEAR = 1 + 1e-12
 
 
 def audit_declared() -> Audit:
-    """Compare every formula of a sensitivity with brute force.
-
-    Examples
-    --------
-    >>> audit_declared().passed
-    True
-    """
+    """Compare every formula of a sensitivity with brute force."""
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
         _unit_totals, _in_parts, _long, _column_sums, _domains, _pairs, _balances, _pooled, _tables, _margins, _arms,
         _averages,

@@ -285,13 +285,7 @@ _REGIONS = ("north", "south")
 
 
 def audit_governed_ledgers(programs: int = 8, steps: int = 60) -> Audit:
-    """Run random programs on ledgers with rules, and on the model.
-
-    Examples
-    --------
-    >>> audit_governed_ledgers(programs=2, steps=10).passed
-    True
-    """
+    """Run random programs on ledgers with rules, and on the model."""
     with TemporaryDirectory() as folder:
         runs = [partial(_program, Path(folder) / f"{number}.ledger", number, steps) for number in range(programs)]
         return recomputed("Ledgers with rules", [*runs, _rules, partial(_terms, Path(folder)), _windows])

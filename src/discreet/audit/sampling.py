@@ -70,13 +70,7 @@ class ChosenWords:
 
 
 def audit_chosen_words(draws: int = 150, *, seed: int = 1) -> Audit:
-    """Compute draws of every family, race and event a second time.
-
-    Examples
-    --------
-    >>> audit_chosen_words(draws=5).passed
-    True
-    """
+    """Compute draws of every family, race and event a second time."""
     words = [*_EXTREME, *(int(word) for word in np.random.default_rng(seed).integers(0, 2**64, draws, dtype=np.uint64))]
     laws = [partial(_drawn, name, law, oracle, words) for name, law, oracle in _laws()]
     with ctx.workprec(_BITS):
@@ -449,13 +443,7 @@ _THREE = Sensitivity(moves=(3.0, 0.5))
 
 
 def audit_calibrations() -> Audit:
-    """Calibrate every mechanism to every kind of guarantee.
-
-    Examples
-    --------
-    >>> audit_calibrations().passed
-    True
-    """
+    """Calibrate every mechanism to every kind of guarantee."""
     every = [partial(_calibrated, *case) for case in _cases()]
     return recomputed("Calibrations", [*every, _closed_forms, _weights, _groups, _tables, _refusals])
 

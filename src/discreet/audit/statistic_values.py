@@ -52,13 +52,7 @@ ADDED, REPLACED = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
 
 
 def audit_statistic_values() -> Audit:
-    """Compare statistics with their definitions.
-
-    Examples
-    --------
-    >>> audit_statistic_values().passed
-    True
-    """
+    """Compare statistics with their definitions."""
     parts: tuple[Callable[[], Iterator[Compared]], ...] = (
         _sums, _spreads, _pooled, _pooled_rules, _winsorized, _ranks, _balances, _labels, _boxes, _bounded_rules,
         _noise_rules, _table_rules,
@@ -428,13 +422,7 @@ Row = tuple[str, Fraction, Fraction]
 
 
 def audit_measurements() -> Audit:
-    """Move every unit of small data sets, and compare with what questions declare.
-
-    Examples
-    --------
-    >>> audit_measurements().passed
-    True
-    """
+    """Move every unit of small data sets, and compare with what questions declare."""
     asked = [partial(_moved, name, schema, question) for schema in _schemas() for name, question in _questions(schema)]
     return recomputed("Measurements of questions", [*asked, _sizes])
 

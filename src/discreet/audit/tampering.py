@@ -51,13 +51,7 @@ _RELEASE: dict[str, Any] = {
 
 
 def audit_tampering(flips: int = 120) -> Audit:
-    """Change ledgers on disk in every way that a disk, a crash or a person does.
-
-    Examples
-    --------
-    >>> audit_tampering(flips=10).passed
-    True
-    """
+    """Change ledgers on disk in every way that a disk, a crash or a person does."""
     with TemporaryDirectory() as folder:
         parts = [partial(part, Path(folder)) for part in (_cut, _torn, _moved, _forged, _reopened, _terms, _conforming)]
         parts += [partial(_withheld, Path(folder)), partial(_asked_of_a_server)]
@@ -343,11 +337,6 @@ def audit_spending(
     than it holds succeed (``raced``). Two threads that look at a ledger to which another process added find what was
     spent (``followed``), and two ledgers on one file take turns (``alone``). What is written is on the disk before
     anything is drawn or returned (``flushed``), and a child that was forked has no second budget (``one_copy``).
-
-    Examples
-    --------
-    >>> audit_spending().passed
-    True
     """
     ledger = open_ledger(PureDP(10.0))
     witness = _witness(ledger)
