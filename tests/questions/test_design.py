@@ -36,8 +36,9 @@ from discreet import (
 )
 from discreet.cli.main import main
 from discreet.core.errors import DiscreetError
-from discreet.core.rows import keep
+from discreet.core.rows import Snapshot, keep
 from discreet.inference.design import DesignCells, DesignMoments, product_of_margins
+from discreet.inference.least_squares import LeastSquares, LinearMoments
 from discreet.inference.noise import MonteCarlo
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
 from discreet.plans.declarations import Formula, schema_from_dict
@@ -45,8 +46,10 @@ from discreet.plans.plan_file import PlanFile
 from discreet.questions import (
     CountQuestion,
     HistogramQuestion,
+    LogisticQuestion,
     MeanQuestion,
     ProportionQuestion,
+    RegressionQuestion,
     StandardDeviationQuestion,
     SumQuestion,
     TableQuestion,
@@ -257,6 +260,15 @@ def test_every_weight_has_an_outcome(weight, counted, trimmed, unit):
     assert found.estimate == pytest.approx(counted)
     assert found.respondents == pytest.approx(float(counted > 0))
     assert found.trimmed == pytest.approx(trimmed)
+
+
+@pytest.mark.parametrize("ask", [RegressionQuestion, LogisticQuestion])
+def test_every_weight_has_an_outcome_in_regressions(ask):
+    question = ask(schema_of(), "v", ["y"], epsilon=1.0)
+    found = noiseless(session_of([{"w": one} for one in WEIGHTS], question.schema), question)
+    kept = [1.0, 1.0, 25.0, 40.0, 59.0, 60.0, 60.0, 60.0, 60.0]
+    assert found.nobs == pytest.approx(len(kept))
+    assert found.effective_respondents == pytest.approx(sum(kept) ** 2 / sum(one**2 for one in kept), rel=1e-9)
 
 
 @pytest.mark.parametrize("text", ["", "NA", "abc", "1e999", "0x10", "-"])
@@ -507,12 +519,14 @@ def test_a_stratified_mean_worked_by_hand():
 def test_spark_adds_the_same_parts(sample, tmp_path, unit):
     weights = sample["w"] * 2.5 - 20  # some beyond the bounds, and some of none
     parquet.write_table(pa.table({**sample, "w": weights, "k": sample["id"]}), tmp_path / "rows.parquet")
-    question = MeanQuestion(schema_of(unit=unit, strata="h"), "y", by="g", epsilon=1.0)
+    schema = schema_of(unit=unit, strata="h")
+    asked = [MeanQuestion(schema, "y", by="g", epsilon=1.0)]
+    asked += [] if unit else [RegressionQuestion(schema, "v", ["y"], epsilon=1.0)]
     found = []
     for engine in (None, "spark"):
-        ledger = Ledger(":memory:", PureDP(1.0), unit=question.schema.unit.unit)
-        session = Session(str(tmp_path / "rows.parquet"), question.schema, ledger=ledger, engine=engine)
-        found.append(list(session.exact(question).value))
+        ledger = Ledger(":memory:", PureDP(1.0), unit=schema.unit.unit)
+        session = Session(str(tmp_path / "rows.parquet"), schema, ledger=ledger, engine=engine)
+        found.append([part for question in asked for part in session.exact(question).value])
     assert found[0] == found[1]
     assert len(set(found[0])) > 20
 
@@ -790,6 +804,137 @@ def test_the_size_of_a_test_under_a_design(kind, epsilon):
     assert np.mean(found <= 0.05) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
+# ---- Regressions
+
+
+ROWS_K = Categories(range(60))
+
+
+def regressions(schema, guarantee):
+    for ask, outcome, on in (
+        (RegressionQuestion, "v", "y"),
+        (RegressionQuestion, "y", "v"),
+        (LogisticQuestion, "v", "y"),
+    ):
+        yield ask(schema, outcome, ["k", on], guarantee=guarantee)
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), GaussianDP(1.0)], ids=["laplace", "gaussian"])
+def test_a_row_moves_what_regressions_are_read_from_by_at_most_one(guarantee):
+    """What one row adds, for every kind of weight and value, and what replacing it changes."""
+    pairs = list(itertools.product([None, -3.0, 0.4, 0.6, 25.0, 59.0, 60.0, 61.0, INFINITE], [None, -5.0, 5.0, 10.0]))
+    rows = [{"w": w, "y": y, "v": "no" if y is None or y < 5 else "yes", "k": k} for k, (w, y) in enumerate(pairs)]
+    for neighbours, most in ((ADD, (1, 1)), (REPLACE, (2, 2))):
+        schema = replace(schema_of(neighbours=neighbours), columns=COLUMNS | {"k": ROWS_K})
+        for question in regressions(schema, guarantee):
+            sensitivity = question.measurement.sensitivity
+            assert (sensitivity.l1, sensitivity.l2**2) == pytest.approx(most)
+            if neighbours is REPLACE:
+                continue
+            parts = np.array(exact(rows, question)).reshape(60, -1)[: len(rows)]
+            assert parts.min() >= 0
+            found = {tuple(one) for one in parts.tolist()}
+            assert {sum(one) for one in found} == {0, 1}
+            for one, (w, _) in zip(parts, pairs, strict=True):
+                assert w not in (None, -3.0, 0.4) or not any(one)
+            assert max(moved(one)[1] for one in found) == 1
+            assert max(moved(*two)[1] for two in itertools.combinations(found, 2)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "planted"), [("_NUDGE", -1.0), (None, lambda self: self)],
+    ids=["parts that are rounded too far", "weights that are not trimmed"],
+)  # fmt: skip
+def test_faults_of_weighed_rows_are_found(monkeypatch, name, planted):
+    monkeypatch.setattr(*((Snapshot, "weighed", planted) if name is None else (keep, name, planted)))
+    with pytest.raises((AssertionError, DiscreetError)):
+        test_a_row_moves_what_regressions_are_read_from_by_at_most_one(PureDP(1.0))
+
+
+def sandwich(x, y, w, *, logistic=False):
+    """Weighted coefficients with the standard errors of the sandwich, n/(n − k) included: by their formulas."""
+    b = np.zeros(x.shape[1])
+    for _ in range(60 if logistic else 1):
+        mean = 1 / (1 + np.exp(-x @ b)) if logistic else x @ b
+        inverse = np.linalg.inv((x * (w * (mean * (1 - mean) if logistic else 1))[:, None]).T @ x)
+        b = b + inverse @ (x.T @ (w * (y - mean)))
+    score = (w * (y - (1 / (1 + np.exp(-x @ b)) if logistic else x @ b)))[:, None] * x
+    return b, np.sqrt(np.diag(inverse @ score.T @ score @ inverse) * len(y) / (len(y) - x.shape[1]))
+
+
+def test_regressions_are_those_of_weighted_rows(sample):
+    session = session_of(rows_of(sample), schema_of(strata="h"))
+    w, y = sample["w"], sample["y"]
+    v, g = (sample["v"] == "yes").astype(float), (sample["g"] == "b").astype(float)
+    asked = (("y ~ v + g", y, (v, g)), ("v ~ y + g", v, (y, g)), ("y ~ v * g", y, (v, g, v * g)))
+    for formula, values, x in asked:
+        question = RegressionQuestion(session.schema, formula=formula, epsilon=1.0)
+        found = noiseless(session, question)
+        design = np.column_stack([np.ones(len(w)), *x])
+        b, errors = sandwich(design, values, w)
+        assert list(found.params.values()) == pytest.approx(b, rel=1e-9)
+        assert list(found.bse.values()) == pytest.approx(errors, rel=1e-9)
+        left = (w * (values - design @ b) ** 2).sum() / w.sum()
+        assert found.scale == pytest.approx(left * len(w) / (len(w) - len(b)), rel=1e-9)
+        mean = (w * values).sum() / w.sum()
+        assert found.rsquared == pytest.approx(1 - left / ((w * (values - mean) ** 2).sum() / w.sum()), rel=1e-9)
+        assert found.nobs == pytest.approx(len(w))
+        assert found.effective_respondents == pytest.approx(w.sum() ** 2 / (w * w).sum(), rel=1e-9)
+    labels = noiseless(session, LogisticQuestion(session.schema, "v", ["g"], epsilon=1.0))
+    b, errors = sandwich(np.column_stack([np.ones(len(w)), g]), v, w, logistic=True)
+    assert list(labels.params.values()) == pytest.approx(b, rel=1e-5)
+    assert list(labels.bse.values()) == pytest.approx(errors, rel=0.02)  # the variance is that of the model
+    number = noiseless(session, LogisticQuestion(session.schema, "v", ["y"], epsilon=1.0))
+    b, errors = sandwich(np.column_stack([np.ones(len(w)), y]), v, w, logistic=True)
+    assert list(number.params.values()) == pytest.approx(b, rel=0.02)
+    assert list(number.bse.values()) == pytest.approx(errors, rel=0.05)
+
+
+def test_regressions_of_samples_hold_the_coefficients_of_the_population():
+    """Weights grow with the outcome's size: intervals hold the slope, and without weights they do not."""
+    rng = np.random.default_rng(35)
+    size = rng.lognormal(0, 0.5, 50_000)
+    x = np.round(np.clip(rng.beta(2, 3, size.size) + 0.1 * np.log(size), 0, 1), 2)
+    y = np.clip(0.2 + 0.5 * x / size + rng.exponential(0.1, size.size), 0, 1)
+    chance = np.minimum(1500 * size / size.sum(), 1)
+    trim = float(np.ceil(np.quantile(1 / chance, 0.999)))
+    columns = {"x": Bounds(0, 1), "y": Bounds(0, 1)}
+    schema = Schema(columns=columns, design=Design(weight="w", weight_high=trim))
+    question = RegressionQuestion(schema, "y", ["x"], epsilon=2.0)
+    of = question.measurement.statistic
+    totals = []
+    for _ in range(200):
+        drawn = np.flatnonzero(rng.random(size.size) < chance)
+        each = [(x[drawn], 4), (y[drawn], 2), (np.minimum(1 / chance[drawn], trim) / trim, 2)]
+        parts = [[math.comb(d, k) * u**k * (1 - u) ** (d - k) for k in range(d + 1)] for u, d in each]
+        totals.append(np.einsum("ai,bi,ci->abc", *map(np.array, parts)).ravel())
+    noisy = np.array(totals) + rng.laplace(0, 0.5, (200, 45))
+    read = LinearMoments(totals=noisy, noise=0.5, kurtosis=3.0, cells=1, degrees=of.degrees)
+    fit = LeastSquares(read, tuple(map(of.linear, of.terms(of.on))), of.linear(of.explained), weight=of.weighing)
+    slope = np.array([0.0, 1.0])
+    truth = np.polyfit(x, y, 1)[0]
+    assert np.mean(fit.pvalue(slope, truth) >= 0.05) >= 0.93
+    assert np.mean(replace(fit, weight=()).pvalue(slope, truth) >= 0.05) <= 0.7
+
+
+def test_a_regression_under_a_design_is_kept_told_and_planned(sample):
+    session = session_of(rows_of(sample), schema_of())
+    found = session.regression("y", ["v", "g"], epsilon=5.0)
+    stored = Release.from_json(found.to_json())
+    assert stored.params == found.params
+    assert stored.model("g").bse == found.model("g").bse
+    assert {"respondents", "effective respondents", "design effect"} <= {one.measure for one in found.readings()}
+    assert "effective) rows" in str(found.summary())
+    assert [one.label for one in found.readings()[:3]] == ["const", "v[yes]", "g[b]"]
+    assert "the weight of each row depends on no other row" in str(found.protection)
+    even = [{"w": 30.0, "y": float(y), "v": v} for y, v in itertools.product(range(11), ["no", "yes"])] * 50
+    for ask in ("regression", "logistic_regression"):
+        planned = getattr(session.plan, ask)("v", ["y"], epsilon=5.0, expected_rows=len(even))
+        released = getattr(session_of(even, schema_of()), ask)("v", ["y"], epsilon=5.0)
+        low, high = released.noise_int().loc["y"]
+        assert (high - low) / 2 == pytest.approx(planned.error_95, rel=0.25)
+
+
 def test_a_comparison_is_the_difference_of_groups(sample):
     session = session_of(rows_of(sample), schema_of(strata="h"))
     found = session.compare_means("y", by="g", epsilon=20.0, name="compared")
@@ -876,7 +1021,7 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("whose total is not known", lambda: public.where("y > 2").mean("y", epsilon=1.0))
     for question in [
         lambda: session.mode("g", epsilon=1.0), lambda: session.slope("y", on="y", epsilon=1.0),
-        lambda: session.regression("y", ["v"], epsilon=1.0), lambda: session.compare_arms("y", by="g", epsilon=1.0),
+        lambda: session.compare_arms("y", by="g", epsilon=1.0),
         lambda: session.rank_test("y", by="g", bins=5, epsilon=1.0),
     ]:  # fmt: skip
         refused("no design-based form", question)
@@ -888,7 +1033,16 @@ def test_questions_without_a_design_based_form_are_refused():
     refused("Leave interval out", lambda: session.median("y", interval=None, epsilon=1.0))
     refused("Leave shrink out", lambda: session.table("g", shrink=True, mu=1.0))
     refused("Leave method out", lambda: session.compare_means("y", by="g", method="direct", epsilon=1.0))
+    refused("Ask about other columns", lambda: session.regression("y", ["w"], epsilon=1.0))
+    refused("Ask about other columns", lambda: session.logistic_regression("v", ["w", "y"], epsilon=1.0))
+    refused(
+        "Leave contribution out", lambda: session.regression("y", "v", contribution=Contribution(rows=1), epsilon=1.0)
+    )
+    refused("weights that add up", lambda: public.regression("y", ["v"], epsilon=1.0))
+    refused("weights that add up", lambda: public.logistic_regression("v", ["y"], epsilon=1.0))
     clusters = session_of([{}], schema_of(unit="id"))
+    refused("rows of a cluster", lambda: clusters.regression("y", ["v"], epsilon=1.0))
+    refused("rows of a cluster", lambda: clusters.logistic_regression("v", ["y"], epsilon=1.0))
     refused("whose sum varies by more", lambda: clusters.tables([["g"], ["v"]], epsilon=1.0))
     refused("rows of one cluster", lambda: clusters.independence(["g", "v"], epsilon=1.0))
     assert clusters.ledger.spent() == PureDP(0.0)

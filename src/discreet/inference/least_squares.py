@@ -201,12 +201,12 @@ class LinearMoments(NoisyTotals):
         """Weights of the totals that add up the product of some linear functions over all rows."""
         return self._weights(factors, above=False)
 
-    def gram(self, functions: Sequence[Linear]) -> Array:
-        """Σ f·g over all rows, for all pairs of some linear functions."""
+    def gram(self, functions: Sequence[Linear], *weight: Linear) -> Array:
+        """Σ f·g over all rows, weighted or not, for all pairs of some linear functions."""
         found = np.zeros((*np.shape(self.totals)[:-1], len(functions), len(functions)))
         for j, one in enumerate(functions):
             for k, other in enumerate(functions[: j + 1]):
-                found[..., j, k] = found[..., k, j] = self.total(self.weights(one, other))
+                found[..., j, k] = found[..., k, j] = self.total(self.weights(one, other, *weight))
         return found
 
     def weights_above(self, *factors: Linear) -> Array:
@@ -472,8 +472,8 @@ class ProductMoments:
         each = shares * first[..., i] * second[..., j]
         return np.asarray(np.add.reduceat(each, np.searchsorted(which, np.arange(len(self.products_of))), axis=-1))
 
-    def gram(self, functions: Sequence[Linear]) -> Array:
-        """Σ f·g over all rows, for all pairs of linear functions without outcome."""
+    def gram(self, functions: Sequence[Linear], *weight: Linear) -> Array:
+        """Σ f·g over all rows, for all pairs of linear functions without outcome; products know no weights."""
         vectors = np.array([self._vector(one) for one in functions])
         size = self.coordinates.size + 1
         every = (self._totals @ self.coordinates.to_pairs).reshape(*self._totals.shape[:-1], size, size)
@@ -544,6 +544,8 @@ class LeastSquares:
         What was measured of Σ(w·z)²e² after a fit on at least these terms; None where ``moments`` hold it.
     places
         Of the terms, among those of that fit.
+    weight
+        The weight of a row, where there is one: a linear function between 0 and 1.
     """
 
     moments: LinearMoments | ProductMoments
@@ -551,10 +553,19 @@ class LeastSquares:
     outcome: Linear
     squares: MeasuredSquares | None = None
     places: tuple[int, ...] = ()
+    weight: tuple[Linear, ...] = ()
 
     @cached_property
     def _matrix(self) -> Array:
-        return self.moments.gram(self.terms)
+        return self.moments.gram(self.terms, *self.weight)
+
+    @cached_property
+    def mass(self) -> Array:
+        """Σ of the weights over all rows, at least one deviation of its noise; without weights the number of rows."""
+        if not self.weight:
+            return self.moments.rows
+        weights = self.moments.weights(*self.weight)
+        return np.asarray(np.maximum(self.moments.total(weights), np.sqrt(self.moments.noise_of(weights)[0])))
 
     @cached_property
     def _inverse(self) -> Array:
@@ -579,13 +590,14 @@ class LeastSquares:
 
     def _surely(self, function: Linear) -> bool:
         """Whether it surely varies: noise alone would hardly ever make so large a sum of its squares."""
-        weights = self.moments.weights(function, function)
+        weights = self.moments.weights(function, function, *self.weight)
         return bool(self.moments.total(weights) >= _HIDDEN * np.sqrt(self.moments.noise_of(weights)[0]))
 
     @cached_property
     def coefficients(self) -> Array:
         """One per term."""
-        products = [self.moments.total(self.moments.weights(one, self.outcome)) for one in self.terms]
+        weights = self.moments.weights
+        products = [self.moments.total(weights(one, self.outcome, *self.weight)) for one in self.terms]
         return np.asarray((self._inverse @ np.stack(products, axis=-1)[..., None])[..., 0])
 
     @property
@@ -595,8 +607,8 @@ class LeastSquares:
 
     @cached_property
     def residual_variance(self) -> float:
-        """Σe²/(n − k), at least 0."""
-        return float(max(self._left, 0.0) / self._free)
+        """Σe²/(n − k), at least 0; of weighted squares their mean times n/(n − k)."""
+        return float(max(self._left, 0.0) / self._free * self.moments.rows / self.mass)
 
     @cached_property
     def _left(self) -> float:
@@ -605,7 +617,7 @@ class LeastSquares:
             more = self.squares.fit._described - self._described
             return self.squares.left + more
         residual = self._residual(self.coefficients)
-        return float(self.moments.total(self.moments.weights(residual, residual)))
+        return float(self.moments.total(self.moments.weights(residual, residual, *self.weight)))
 
     @cached_property
     def _described(self) -> float:
@@ -620,9 +632,9 @@ class LeastSquares:
         if self.squares is not None:
             described = max(self._described, 0.0)
             return described / max(described + max(self._left, 0.0), 1e-300)
-        mean = float(self.moments.total(self.moments.weights(self.outcome))) / self.rows
+        mean = float(self.moments.total(self.moments.weights(self.outcome, *self.weight)) / self.mass)
         centred = self.outcome - Linear(np.full_like(self.outcome.constants, mean), np.zeros_like(self.outcome.slopes))
-        spread = float(self.moments.total(self.moments.weights(centred, centred)))
+        spread = float(self.moments.total(self.moments.weights(centred, centred, *self.weight)))
         return min(max(1 - self._left / spread, 0.0), 1.0) if spread > 0 else 0.0
 
     def _residual(self, coefficients: Array) -> Linear:
@@ -650,7 +662,9 @@ class LeastSquares:
         pull = Linear.combined(pulled, self.terms)
         left = self._residual(self.coefficients)
         moment = self.moments.weights
-        noise = self.moments.noise_along(moment(pull, left), moment(pull, pull) / reach[..., None])
+        noise = self.moments.noise_along(
+            moment(pull, left, *self.weight), moment(pull, pull, *self.weight) / reach[..., None]
+        )
         sampled = self._squares(pulled, pull, left)
         unseen = self._unseen(pull, reach)
 
@@ -671,7 +685,8 @@ class LeastSquares:
         """
         square = np.maximum(np.asarray(reach), 1e-300)  # Σ(w·z)², since w is the row of the inverse matrix
         weight, lean = self._weights_of(pull, square)
-        mean = np.clip(self.moments.total(self.moments.weights(self.outcome)) / self.moments.rows, 0.0, 1.0)
+        total = self.moments.total(self.moments.weights(self.outcome, *self.weight))
+        mean = np.clip(total / self.mass, 0.0, 1.0)
         # Up to the upper end go outcomes of rows with w·z > 0 where the truth is above, and of the others where below.
         above = (1 + lean) / 2 * (1 - mean) ** 2 + (1 - lean) / 2 * mean**2
         below = (1 - lean) / 2 * (1 - mean) ** 2 + (1 + lean) / 2 * mean**2
@@ -682,18 +697,21 @@ class LeastSquares:
         """The size of |w·z| in the rows that count, Σ|w·z|³ ≤ size·Σ(w·z)², and how far these lean to w·z > 0.
 
         From measured fourth and third moments; where they were not measured, from the labels, whose cells are known,
-        and for numbers as if they were normal.
+        and for numbers as if they were normal. With weights u: Σu²|w·z|³ ≤ √(Σu²(w·z)²·Σu²(w·z)⁴) = size·Σu(w·z)².
         """
         rows, largest = self.moments.rows, _reach(pull)
         usual = np.sqrt(3 * square / rows)
         if self.squares is not None or isinstance(self.moments, ProductMoments):
             middle = pull.constants + (pull.slopes * self.moments.means).sum(-1)[..., None]
             return np.minimum(np.maximum(np.abs(middle).max(-1), usual), largest), np.ones(np.shape(square))
-        fourth = self._cautious(self.moments.weights_above(pull, pull, pull, pull))
+        twice = (*self.weight, *self.weight)
+        fourth = self._cautious(self.moments.weights_above(pull, pull, pull, pull, *twice))
         with np.errstate(over="ignore"):  # where nothing is known of a slope, its square is next to zero
             usual = np.sqrt(fourth / square)
+            if self.weight:
+                usual = usual * np.sqrt(self._cautious(self.moments.weights(pull, pull, *twice)) / square)
         weight = np.clip(usual, np.sqrt(square / rows), np.maximum(largest, np.sqrt(square / rows)))
-        third = self.moments.total(self.moments.weights(pull, pull, pull))
+        third = self.moments.total(self.moments.weights(pull, pull, pull, *twice))
         return weight, np.clip(third / (weight * square), -1.0, 1.0)
 
     def _squares(self, pulled: Array, pull: Linear, left: Linear) -> Callable[[Array], Array]:
@@ -703,8 +721,9 @@ class LeastSquares:
             return lambda further: np.full(np.shape(further), known)
         if isinstance(self.moments, ProductMoments):
             raise InvalidParameter("squares", None, "were not measured", "Measure them after the fit.")
-        square = self.moments.weights_above
-        each = [square(pull, pull, left, left), -2 * square(pull, pull, pull, left), square(pull, pull, pull, pull)]
+        square, twice = self.moments.weights_above, (*self.weight, *self.weight)
+        factors = [(left, left), (pull, left), (pull, pull)]
+        each = [k * square(pull, pull, *of, *twice) for k, of in zip((1, -2, 1), factors, strict=True)]
         totals = [self.moments.total(one) for one in each]
         noise = self.moments.noise_of_parabola(*each)
         return lambda further: np.asarray(
@@ -761,7 +780,7 @@ class LeastSquares:
         """Covariance of linear functions of ŝ − Ŝβ, each row of ``pulled`` one of them."""
         pulls = [Linear.combined(row, self.terms) for row in pulled]
         left = self._residual(coefficients)
-        used = np.array([self.moments.weights(pull, left) for pull in pulls])
+        used = np.array([self.moments.weights(pull, left, *self.weight) for pull in pulls])
         found = self._sampled * self._joint_squares(pulled, pulls, left)
         for j in range(len(pulls)):
             for k in range(len(pulls)):
@@ -780,7 +799,7 @@ class LeastSquares:
         found = np.zeros((len(pulls), len(pulls)))
         for j, one in enumerate(pulls):
             for k, other in enumerate(pulls[: j + 1]):
-                square = self.moments.weights_above(one, other, left, left)
+                square = self.moments.weights_above(one, other, left, left, *self.weight, *self.weight)
                 sampled = float(self._cautious(square) if j == k else self.moments.total(square))
                 found[j, k] = found[k, j] = sampled
         return found

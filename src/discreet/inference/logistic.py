@@ -253,6 +253,8 @@ class LogisticFit:
         Linear functions of a row, with a constant in each cell. The first is the constant.
     tested
         Places of terms that are only tested for making no difference: labels with one outcome have no estimate.
+    weighed
+        Whether the last number is the weight of a row, between 0 and 1, which no term depends on.
     """
 
     moments: NoisyTotals
@@ -260,6 +262,14 @@ class LogisticFit:
     degrees: tuple[int, ...]
     terms: tuple[Linear, ...]
     tested: tuple[int, ...] = ()
+    weighed: bool = False
+
+    @cached_property
+    def _each(self) -> Array:
+        """The weight of a row at all nodes; 1 where rows have none."""
+        own = Linear(np.zeros(self.cells), np.append(np.zeros(max(len(self.degrees) - 1, 0)), 1.0))
+        at = [_nodes(degree) for degree in self.degrees]
+        return np.broadcast_to(self._values(own, at), self._shape).ravel() if self.weighed else np.ones(1)
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -354,20 +364,21 @@ class LogisticFit:
         return self._each_number(both, [_to_parts(degree) for degree in self.degrees]).ravel()
 
     def _local(self, coefficients: Array) -> _Local:
-        polynomials = ScorePolynomials(*self._range(coefficients), max(self.degrees, default=1))
+        own = self.degrees[:-1] if self.weighed else self.degrees
+        polynomials = ScorePolynomials(*self._range(coefficients), max(own, default=1))
         log_odds = (coefficients @ self._points).reshape(self._shape)
         return _Local(polynomials, log_odds, polynomials.score(log_odds).reshape(2, -1) * _SIGNS)
 
     def _score(self, local: _Local) -> Array:
         """The sum of all rows' scores."""
         (no, yes), (for_yes, for_no) = self._weights, local.score
-        return np.asarray(self._points @ (yes * for_yes + no * for_no))
+        return np.asarray(self._points @ (self._each * (yes * for_yes + no * for_no)))
 
     def _information(self, local: _Local) -> Array:
         """The rate at which the score falls with the coefficients, under the model."""
         (no, yes) = self._weights
         (for_yes, for_no) = local.polynomials.slopes(local.log_odds).reshape(2, -1)
-        return np.asarray((self._points * (yes * for_yes + no * for_no)) @ self._points.T)
+        return np.asarray((self._points * (self._each * (yes * for_yes + no * for_no))) @ self._points.T)
 
     def _solved(self, start: Array, free: Array, near: float) -> tuple[Array, bool]:
         """Coefficients at which the score is 0 along the columns of ``free``, and whether there are any."""
@@ -428,7 +439,7 @@ class LogisticFit:
         """McFadden's R²: by how much the terms reduce the deviance, from 0 to 1; 0 where noise leaves none."""
         if not self.found:
             return 0.0
-        no, yes = self._weights
+        no, yes = (one * self._each for one in self._weights)
         rows = max(float(yes.sum() + no.sum()), 2.0)
         rate = min(max(float(yes.sum()) / rows, 1 / rows), 1 - 1 / rows)
         alone = rows * (rate * math.log(rate) + (1 - rate) * math.log1p(-rate))
@@ -439,7 +450,7 @@ class LogisticFit:
     def _directed(self, local: _Local, pulls: Array) -> tuple[Array, Array, Array, Array]:
         """Of combinations of the score: their values, covariance, fourth cumulants and largest biases."""
         values = pulls @ self._points
-        used = np.array([self._on_parts(one, local.score) for one in values])
+        used = np.array([self._on_parts(one * self._each, local.score) for one in values])
         squares = local.polynomials.squares(local.log_odds)
         covariance = np.zeros((len(pulls), len(pulls)))
         fourth = np.zeros(len(pulls))
@@ -448,7 +459,7 @@ class LogisticFit:
         sampled = self.moments.rows_per_unit * rarer / max(rarer - len(self.terms), 1.0)
         for j, one in enumerate(values):
             for k, other in enumerate(values[: j + 1]):
-                square = self._on_parts(one * other, squares)
+                square = self._on_parts(one * other * self._each**2, squares)
                 both, difference = (self.moments.noise_of(used[j] + sign * used[k]) for sign in (1, -1))
                 total = float(self.moments.total(square))
                 if j == k:
@@ -462,7 +473,9 @@ class LogisticFit:
         if not self.moments.rows_per_unit:  # what the data would say without noise is defined by the same polynomials
             return 0.0
         middle, half = self._range(pull)
-        return self.rows * float(((np.abs(middle) + half) * local.polynomials.bias).max())
+        no, yes = self._weights
+        rows = max(float(((no + yes) * self._each).sum()), 0.0) if self.weighed else self.rows
+        return rows * float(((np.abs(middle) + half) * local.polynomials.bias).max())
 
     def _tested(self, along: Array, value: float, place: _Place) -> tuple[ScoreRatio | None, _Place]:
         """The score test of a value of ``along``·β, searched from a place nearby, and the place where it was decided.
@@ -490,7 +503,7 @@ class LogisticFit:
         """The move of the estimate of ``along``·β by a unit of noise in each total."""
         local = self._local(self.coefficients)
         pull = _inverse(self._information(local)) @ along
-        return self._on_parts(pull @ self._points, local.score)
+        return self._on_parts(pull @ self._points * self._each, local.score)
 
     def standard_error(self, along: Array) -> float:
         """Of the estimate of ``along``·β: noise and sampling together."""

@@ -208,6 +208,19 @@ class NoiseSum:
         return np.asarray(-scipy.special.ndtri(np.maximum(self.sf(np.abs(x)), 1e-300)))
 
 
+def solved(
+    function: Callable[[float], float], value: float, *, start: float = 1.0, most: float = math.inf, halvings: int = 100
+) -> float:
+    """Where an increasing function of what is not negative takes a value, up to ``most``: by halving."""
+    low, high = 0.0, min(start, most)
+    while high < most and function(high) < value:
+        low, high = high, min(2 * high, most)
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < value else (low, middle)
+    return high
+
+
 def combined_error(mechanism: Mechanism, weights: ArrayLike, level: float) -> float:
     """|Σ wᵢZᵢ| stays below this with probability ``level``, for independent noises Zᵢ of one mechanism."""
     law = mechanism.law(0.0)

@@ -25,6 +25,7 @@ from discreet.inference.noise import (
     coarse,
     excess_kurtosis,
     moves_with_truth,
+    solved,
     sum_quantile,
 )
 from discreet.mechanisms.tables.james_stein import trend
@@ -822,7 +823,7 @@ def smallest_departure(
     0.1477
     """
     alpha, wanted = positive_probability("alpha", alpha), positive_probability("power", power)
-    critical = _solved(lambda x: -float(_chi_square_tails(x, df, 1)[0]), -alpha)
+    critical = solved(lambda x: -float(_chi_square_tails(x, df, 1)[0]), -alpha)
 
     def reached(noncentrality: float) -> float:
         """The power: χ² with df + 2J degrees of freedom, J ~ Poisson(λ/2)."""
@@ -832,7 +833,7 @@ def smallest_departure(
         weights = np.exp(np.arange(last) * math.log(max(half, 1e-300)) - half - logs)
         return float(weights @ _chi_square_tails(critical, df, last))
 
-    found = 0.0 if reached(0.0) >= wanted else _solved(reached, wanted)
+    found = 0.0 if reached(0.0) >= wanted else solved(reached, wanted)
     return math.sqrt(found * (1 + cells * noise_variance / n) / n)
 
 
@@ -850,17 +851,6 @@ def _chi_square_tails(x: float, df: int, count: int) -> Array:
         places, logs = places[1:], logs[1:]
     terms = np.exp(places * math.log(max(half, 1e-300)) - half - logs)
     return np.append(first, first + np.cumsum(terms))[-count:]
-
-
-def _solved(function: Callable[[float], float], value: float) -> float:
-    """Where an increasing function of what is not negative takes a value: by halving."""
-    low, high = 0.0, 1.0
-    while function(high) < value:
-        low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if function(middle) < value else (low, middle)
-    return high
 
 
 # ---- Association in released two-way tables: odds ratio and Cramér's V, with intervals for sampling and noise.

@@ -28,7 +28,7 @@ from discreet.core.rows import DesignTotals, Snapshot, design_totals
 from discreet.core.schema import Contribution, Design, Schema, in_parts
 from discreet.core.sensitivity import Sensitivity
 from discreet.inference.design import DesignCells, DesignMoments, inner_degree, measured_moments, squared_moments
-from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance
+from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance, solved
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.formulas import Formula
@@ -42,7 +42,7 @@ from discreet.questions.question import (
     column_names,
     fractions,
 )
-from discreet.results.answer import Readable
+from discreet.results.answer import FromRelease
 from discreet.results.display import Facts, Interval, number
 from discreet.results.frames import Reading, Row
 from discreet.results.printed import told_numbers
@@ -445,7 +445,7 @@ class DesignRelease(Release):
 
 
 @dataclass(frozen=True)
-class DesignComparison(Readable):
+class DesignComparison(FromRelease):
     """The difference of two groups' means under a design, with the release that it is read from.
 
     Examples
@@ -487,12 +487,11 @@ class DesignComparison(Readable):
     @cached_property
     def pvalue(self) -> float:
         """One less the level up to which intervals exclude 0: two-sided, of equal means in the population."""
-        least, most = 1e-12, 1.0
-        for _ in range(40):
-            middle = math.sqrt(least * most)
-            inside = self.population_interval(1 - middle).contains(0.0)
-            least, most = (least, middle) if not inside else (middle, most)
-        return most
+
+        def inside(digits: float) -> float:
+            return float(self.population_interval(1 - 10.0**-digits).contains(0.0))
+
+        return float(10.0 ** -solved(inside, 1.0, most=12.0, halvings=40))
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """The difference, then each group's mean with what its weights are like."""
@@ -507,16 +506,9 @@ class DesignComparison(Readable):
     def verdict(self) -> Mapping[str, Any]:
         return {"test": "equal means", "pvalue": self.pvalue}
 
-    def published(self) -> dict[str, Any]:
-        return self.release.published()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The release that everything follows from, as JSON-ready data."""
-        return self.release.to_dict()
-
-    def heading(self) -> str:
-        told = f"Difference of means by {', '.join(self.release.grouping.by)}"
-        return str(self.release.words.get("heading", told))
+    @property
+    def _title(self) -> str:
+        return f"Difference of means by {', '.join(self.release.grouping.by)}"
 
     def facts(self) -> Facts:
         difference = told_numbers([self.readings()[0].to_dict()])
@@ -524,7 +516,7 @@ class DesignComparison(Readable):
 
 
 @dataclass(frozen=True)
-class DesignTables(Readable):
+class DesignTables(FromRelease):
     """Estimated people in several tables, all of them margins of one: so they add up.
 
     Parameters
@@ -573,18 +565,9 @@ class DesignTables(Readable):
         """The cells of every table that was asked for."""
         return [one for names in self.tables for one in self.table(*names).readings()]
 
-    def published(self) -> dict[str, Any]:
-        return self.release.published()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The release that everything follows from, as JSON-ready data."""
-        return self.release.to_dict()
-
-    def heading(self) -> str:
-        return str(self.release.words.get("heading", f"Estimated counts by {', '.join(self.release.grouping.by)}"))
-
-    def facts(self) -> Facts:
-        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
+    @property
+    def _title(self) -> str:
+        return f"Estimated counts by {', '.join(self.release.grouping.by)}"
 
 
 _BINS = 64
@@ -606,7 +589,7 @@ def in_bins(schema: Schema, column: str, edges: int | Sequence[float] | None = N
 
 
 @dataclass(frozen=True)
-class DesignQuantiles(Readable):
+class DesignQuantiles(FromRelease):
     """Quantiles of a population by the inverted test of a share (Woodruff 1952), from the weights in bins.
 
     A bin is kept unless the shares of the population below its ends say that the quantile is elsewhere. All quantiles
@@ -733,19 +716,9 @@ class DesignQuantiles(Readable):
         }  # fmt: skip
         return [*found, *(Reading("", value, measure=name) for name, value in told.items())]
 
-    def published(self) -> dict[str, Any]:
-        return self.release.published()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The release that everything follows from, as JSON-ready data."""
-        return self.release.to_dict()
-
-    def heading(self) -> str:
-        told = f"Quantiles of {next(iter(self.release.grouping.by)).removesuffix(_IN_BINS)}"
-        return str(self.release.words.get("heading", told))
-
-    def facts(self) -> Facts:
-        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
+    @property
+    def _title(self) -> str:
+        return f"Quantiles of {next(iter(self.release.grouping.by)).removesuffix(_IN_BINS)}"
 
 
 def cells_of(release: GroupedRelease[DesignRelease]) -> DesignCells:

@@ -24,7 +24,7 @@ from discreet.core.guarantee import Guarantee, is_pure
 from discreet.core.noise.sampler import float_truth
 from discreet.core.numbers import decimal, not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
-from discreet.core.rows import Selected, Snapshot, all_row_totals, coarsening
+from discreet.core.rows import Selected, Snapshot, all_row_totals, coarsening, weighed_totals
 from discreet.core.schema import Bounds, Contribution, in_parts
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.inference.moments import PairMoments, PartMoments, as_matrix, marginal, moment_weights, pairs
@@ -850,13 +850,18 @@ def moments_measurement(
         selected = Selected(by=by, columns=names, contribution=question.contribution, all_rows=True)
         return (all_row_totals(rows, selected, moments.degrees[0]) * np.array(moments.multiplied)).ravel()
 
+    def of_weighed_rows(rows: Snapshot) -> Any:
+        found = weighed_totals(rows, Selected(by=by, columns=names), moments.degrees)
+        return (found * np.array(moments.multiplied)).ravel()
+
+    from_rows = of_all_rows if all_rows else None if question.schema.design is None else of_weighed_rows
     size = None if by else question.public_size(*columns)
     sensitivity, mechanism = noise or _noise_of_parts(question, moments, groups, guarantee or question.guarantee)
     public = {"all_rows": True} if all_rows else {} if size is None else {"n": size}
     return Measurement(
         statistic=question.grouped(moments, by), sensitivity=sensitivity, mechanism=mechanism, by=by, columns=names,
         contribution=question.contribution, products=tuple(filter(None, products.values())), from_lowest=True,
-        public=public, value=value, from_rows=of_all_rows if all_rows else None, read=read, forecast=forecast,
+        public=public, value=value, from_rows=from_rows, read=read, forecast=forecast,
     )  # fmt: skip
 
 

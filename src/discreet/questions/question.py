@@ -689,6 +689,7 @@ class MeasuredQuestion(Question[A]):
     def public_size(self, *columns: str) -> int | None:
         """The public number of rows, where neighbours have the same number of them; else None."""
         fixed = self.schema.neighbours is Neighbours.REPLACE_ONE and self.schema.unit_is_row
+        fixed = fixed and self.schema.design is None  # rows without a weight take no part
         return self.schema.size if fixed and self.schema.keeps_every_row(columns) else None
 
     def grouped(self, statistic: Statistic, by: Sequence[str]) -> Statistic:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from discreet.core.errors import NoPopulationInterval
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import Protection
 from discreet.results.charts import plot_readings
-from discreet.results.display import Interval
+from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
-from discreet.results.printed import ReadingFacts, latex_table, listed, markdown_table
+from discreet.results.printed import ReadingFacts, latex_table, listed, markdown_table, told_numbers
 from discreet.results.wording import guarantee_words
 
 
@@ -77,6 +78,33 @@ class Readable(Tidy):
     def plot(self) -> Any:
         """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""
         return plot_readings(self.heading(), [reading.to_dict() for reading in self.readings()])
+
+
+@dataclass(frozen=True)
+class FromRelease(Readable):
+    """An answer that is read from one release, and is stored as that release."""
+
+    release: Any
+
+    def published(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.release.published()
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The release that everything follows from, as JSON-ready data."""
+        found: dict[str, Any] = self.release.to_dict()
+        return found
+
+    @property
+    @abstractmethod
+    def _title(self) -> str:
+        """What the answer is called where nobody gave it a heading."""
+
+    def heading(self) -> str:
+        return str(self.release.words.get("heading", self._title))
+
+    def facts(self) -> Facts:
+        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
 
 
 class Protected(Protocol):

@@ -14,10 +14,12 @@ from discreet.core.rows.keep import (
     totals_by_partition,
     unit_counts,
     usable_totals,
+    weighed_totals,
 )
 from discreet.core.rows.snapshot import Snapshot, take
 
 __all__ = [
     "DesignTotals", "Selected", "Snapshot", "Totals", "all_row_totals", "coarsening", "design_totals", "histograms",
     "dropped_rows", "matrix", "take", "totals", "totals_by_partition", "unit_counts", "usable_totals",
+    "weighed_totals",
 ]  # fmt: skip

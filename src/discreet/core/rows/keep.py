@@ -52,7 +52,7 @@ __all__ = [
     "taking_part", "take_joined", "EXACT_DIGITS", "MISSING", "OTHER", "one_row_each", "shortened", "typed",
     "typed_texts", "BUCKETS", "SHARES", "Totals", "WHOLE", "by_cell", "coarsening", "distinct_labels", "histograms",
     "dropped_rows", "matrix", "squares", "totals", "totals_by_partition", "unit_counts", "usable_totals",
-    "all_row_totals", "DesignTotals", "design_totals",
+    "all_row_totals", "DesignTotals", "design_totals", "weighed_totals",
 ]  # fmt: skip
 
 
@@ -574,7 +574,7 @@ def all_row_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDArr
     limits = snapshot.schema.contribution(selected.contribution)
     most = min(limits.most_rows_in_a_group(), TOO_MANY)
     rows = kept_rows(snapshot, selected)
-    whole, parts = _row_parts(snapshot, rows, selected, degree)
+    rows, whole, parts = _row_parts(snapshot, rows, selected, [degree] * len(selected.columns))
     names = [f"p{place}" for place in range(degree + 1)]
     rows = rows.select(UNIT, CELL, **dict(zip(names, parts, strict=True)))
     sums = {name: clipped(exact_sum([rows[name]], [whole]), 0, whole * TOO_MANY) for name in names}
@@ -594,25 +594,46 @@ def all_row_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDArr
     return np.asarray(np.vectorize(lambda total: Fraction(total, whole), otypes=[object])(found.T))
 
 
-def _row_parts(snapshot: Snapshot, rows: ir.Table, selected: Selected, degree: int) -> tuple[int, list[Any]]:
-    """The whole that a row is split into, and its parts: whole numbers, not negative, none above its exact share."""
+def weighed_totals(snapshot: Snapshot, selected: Selected, degrees: Sequence[int]) -> NDArray[Any]:
+    """For every cell the tensor parts of the rows that have a weight, as fractions; weights are among the columns.
+
+    Parts are rounded down to 2⁻³⁰ of a row. Private.
+    """
+    snapshot = snapshot.weighed()
+    snapshot.require(*selected.by, *selected.columns)
+    rows = taking_part(snapshot, selected)
+    rows, whole, parts = _row_parts(snapshot, rows, selected, degrees)
+    sums = {f"p{place}": exact_sum([part], [whole]) for place, part in enumerate(parts)}
+    fetched = snapshot.dataset.fetch(rows.group_by(CELL).aggregate(**sums)).to_pydict()
+    found = np.array([by_cell(fetched, name, snapshot.schema.cells(selected.by)) for name in sums], dtype=object)
+    return np.asarray(np.vectorize(lambda total: Fraction(int(total), whole), otypes=[object])(found.T))
+
+
+def _row_parts(
+    snapshot: Snapshot, rows: ir.Table, selected: Selected, degrees: Sequence[int]
+) -> tuple[ir.Table, int, list[Any]]:
+    """Rows, the whole that each is split into, and its parts: whole numbers from 0 up, none above its exact share."""
     import ibis
 
     if not selected.columns:
-        return _LARGEST_WHOLE, [ibis.literal(_LARGEST_WHOLE).cast("int64")]
-    bounds = snapshot.schema.bounds(selected.columns[0])
-    across = bounds.highest - bounds.lowest
-    exact = across**degree <= _LARGEST_WHOLE
-    whole = _LARGEST_WHOLE - _LARGEST_WHOLE % (across**degree if exact else 1)
+        return rows, _LARGEST_WHOLE, [ibis.literal(_LARGEST_WHOLE).cast("int64")]
+    bounds = [snapshot.schema.bounds(name) for name in selected.columns]
+    steps = math.prod((one.highest - one.lowest) ** degree for one, degree in zip(bounds, degrees, strict=True))
+    exact = steps <= _LARGEST_WHOLE
+    whole = _LARGEST_WHOLE - _LARGEST_WHOLE % (steps if exact else 1)
     nudge = _NUDGE if exact else -_NUDGE
-    above = snapshot.column(rows, selected.columns[0]) - bounds.lowest
-    up, down = (steps.cast("float64") / float(across) for steps in (above, across - above))
-    parts: list[Any] = []
-    for place in range(degree + 1):
-        share: Any = float(math.comb(degree, place) * whole)
-        share = math.prod([up] * place + [down] * (degree - place), start=share)  # not powers: engines multiply alike
-        parts.append((share + nudge).floor().cast("int64").clip(0, whole))
-    return whole, parts
+    found: list[Any] = [float(whole)]
+    for place, (name, one, degree) in enumerate(zip(selected.columns, bounds, degrees, strict=True)):
+        above, across = snapshot.column(rows, name) - one.lowest, one.highest - one.lowest
+        up, down = (side.cast("float64") / float(across) for side in (above, across - above))
+        own: list[Any] = []
+        for k in range(degree + 1):
+            share: Any = float(math.comb(degree, k))
+            own.append(math.prod([up] * k + [down] * (degree - k), start=share))  # not powers: engines multiply alike
+        products = {f"f{place}_{at}": own[at % len(own)] * found[at // len(own)] for at in range(len(own) * len(found))}
+        rows = rows.mutate(**products)
+        found = [rows[name] for name in products]
+    return rows, whole, [(share + nudge).floor().cast("int64").clip(0, whole) for share in found]
 
 
 def _weighed(total: Any, held: Any, most: int) -> Any:

@@ -13,14 +13,14 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from discreet.core.columns import EPOCH, Bounds, Categories, Column, Dates, RowExpression, Term, label_of
 from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.rows import expressions
 from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dataset
-from discreet.core.schema import Bands, Schema
+from discreet.core.schema import Bands, Design, Schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -219,6 +219,16 @@ class Snapshot:
         known = self.schema.computed_already()
         schema = replace(known, columns={**known.columns, **declared})
         return replace(self, table=self.table.mutate(**codes), schema=schema, kept={})
+
+    def weighed(self) -> Snapshot:
+        """The rows that have a weight, which is moved down to the trim where it is larger: facts of each row alone."""
+        design = cast(Design, self.schema.design)
+        name, bounds = self.names[design.weight], self.schema.bounds(design.weight)
+        trimmed = replace(bounds, low=0, high=design.weight_high, nulls="drop")
+        schema = replace(self.schema, columns={**self.schema.columns, design.weight: trimmed})
+        steps = self.table[name]
+        table = self.table.filter(steps > 0).mutate(**{name: steps.clip(upper=trimmed.highest)})
+        return replace(self, table=table, schema=schema, kept={})
 
     def require(self, *names: str) -> None:
         """Refuse declared columns that cannot be made of the columns that the source has."""

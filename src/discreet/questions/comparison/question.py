@@ -21,7 +21,7 @@ from discreet.core.protection import Neighbours
 from discreet.core.rows import Selected, Snapshot, totals, totals_by_partition
 from discreet.core.rows.keep import BUCKETS
 from discreet.core.schema import Bounds, Contribution
-from discreet.inference.noise import excess_kurtosis
+from discreet.inference.noise import excess_kurtosis, solved
 from discreet.inference.two_sample import ArmMean, Contrast, NoiseAwarePosterior, arm_mean, contrast
 from discreet.mechanisms.mechanism import Law
 from discreet.questions import form
@@ -130,13 +130,7 @@ def _smallest(runs: Contrast, power: float, level: float) -> float:
 
     # No two means of bounded outcomes are farther apart than the bounds; without bounds, all intervals end somewhere.
     most = 2 * runs.arms[0].width if runs.arms else 2 * float(np.max(np.abs(runs.ends(level))))
-    low, high = 0.0, min(3 * float(np.std(runs.estimate)), most)
-    while high < most and found(high) < power:
-        high = min(2 * high, most)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if found(middle) >= power else (middle, high)
-    return high
+    return solved(found, power, start=3 * float(np.std(runs.estimate)), most=most, halvings=_HALVINGS)
 
 
 def _simulated(

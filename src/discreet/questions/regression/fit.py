@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.schema import Contribution
+from discreet.core.schema import Bounds, Contribution, Design
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.inference.logistic import LogisticFit
 from discreet.questions import form
+from discreet.questions.design import likely_weights, no_design_for
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.regression.formula import Parts, RegressionFormula
 from discreet.results.display import Facts, Interval, Result, expected, number
@@ -364,8 +365,25 @@ class RegressionRelease(Release):
             lines.append((name, estimate, error, f"{self.tvalues[name]:.2f}", f"{pvalues[name]:.3f}", *told))
         return lines
 
+    @cached_property
+    def effective_respondents(self) -> float | None:
+        """Kish's effective sample size, (Σw)²/Σw²; None where rows have no weights."""
+        of = cast(Any, self.statistic)
+        return None if of.weight is None else float(of.effective_rows(self))
+
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """Every coefficient with both intervals; None stands for an interval without an end."""
+        """Every coefficient with both intervals; then, under a design, what its weights are like."""
+        effective = self.effective_respondents
+        if effective is None:
+            return self._coefficient_readings()
+        told = {
+            "respondents": round(self.nobs), "effective respondents": effective,
+            "design effect": max(self.nobs, 1.0) / effective,
+        }  # fmt: skip
+        return [*self._coefficient_readings(), *(Reading("", one, measure=name) for name, one in told.items())]
+
+    def _coefficient_readings(self) -> list[Reading]:
+        """Of every coefficient; None stands for an interval without an end."""
         noise, both = self.noise_intervals(), self.intervals()
         return [
             Reading(
@@ -397,8 +415,15 @@ class RegressionRelease(Release):
     def facts(self) -> Facts:
         """Every coefficient with its intervals, then how it was protected."""
         unsaid = {"estimate": "nothing known", "noise": None}
-        told = told_numbers(one.to_dict() | (unsaid if one.population is None else {}) for one in self.readings())
-        return [*told, self._fit_fact(), ("rows", f"{round(self.nobs):,}"), *self.protection_facts()]
+        read = self._coefficient_readings()
+        told = told_numbers(one.to_dict() | (unsaid if one.population is None else {}) for one in read)
+        return [*told, self._fit_fact(), ("rows", self._counted_words), *self.protection_facts()]
+
+    @property
+    def _counted_words(self) -> str:
+        """The number of rows, and under a design that of effective ones."""
+        effective = self.effective_respondents
+        return f"{round(self.nobs):,}{'' if effective is None else f' ({effective:,.0f} effective)'}"
 
     def verdict(self) -> Mapping[str, Any]:
         """The verdict on any relation between columns and outcome, by the joint test of all columns."""
@@ -410,12 +435,12 @@ class RegressionRelease(Release):
         columns = f"{', '.join(others)} and {last}" if others else last
         related = f"{columns} {'go' if others else 'goes'} with {self.design.outcome.column}"
         evidence = "evidence" if pvalue <= 0.05 else "no evidence"
-        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {round(self.nobs):,} rows"
+        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {self._counted_words} rows"
         return f"There is {evidence} that {related} ({shown})."
 
     def _each(self) -> str:
         """Every coefficient but the constant in words, or which of many differ from 0."""
-        slopes = self.readings()[1:]
+        slopes = self._coefficient_readings()[1:]
         if len(slopes) > _FEW:
             found = [one.label for one in slopes if one.pvalue is not None and one.pvalue <= 0.05]
             names = f": {', '.join(found)}" if found else ""
@@ -492,7 +517,7 @@ class RegressionRelease(Release):
     def summary(self, alpha: float = 0.05) -> Printed:
         """The regression as a table: text, which a notebook shows as a table."""
         outcome, on = self.design.outcome, ", ".join(self.on)
-        facts = f"{round(self.nobs):,} rows, {' '.join(self._fit_fact())}"
+        facts = f"{self._counted_words} rows, {' '.join(self._fit_fact())}"
         if self._logistic:
             head = f"Logistic regression of {outcome.column} = {outcome.label} on {on}"
             words = "Log-odds; standard errors, tests and intervals count noise and sampling."
@@ -538,6 +563,7 @@ def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:
 # ---- Coefficients question: what the questions of all regressions share, whatever they fit
 
 
+_MOST_NUMBERS = 4
 ExpectedError = tuple[str, float, float]
 """A coefficient and the standard errors that a plan expects of it: from noise, and from sampling."""
 
@@ -547,6 +573,7 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     """A question about the relation of an outcome to other columns."""
 
     detects: ClassVar[str] = "a coefficient of the first column"
+    under_design: ClassVar[bool] = True
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "on": form.COLUMNS,
@@ -569,7 +596,50 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
         elif isinstance(given, str) and not given:
             fix = 'Pass column="income" and on=["age", "sex"], or formula="income ~ age + sex".'
             raise InvalidParameter("column", None, "is missing", fix)
+        if self.schema.design is not None:
+            self._check_design(self.schema.design)
         super()._validate()
+
+    def _check_design(self, design: Design) -> None:
+        """Refuse what weighted rows do not tell."""
+        no_design_for(self, "contribution")
+        if design.weight in (self.column, *column_names(self.on, "on")):
+            raise InvalidParameter("column", design.weight, "is what the design is made of", "Ask about other columns.")
+        if self.schema.unit.column is not None:
+            rule = "leaves sums over the rows of a cluster, whose squares no sum over rows tells"
+            fix = "Declare rows as units where one of each cluster was asked, or compare means by groups."
+            raise InvalidParameter("design.cluster", self.schema.unit.column, rule, fix)
+        if design.population:
+            rule = "would change the weights of a regression, which takes them as they are"
+            fix = "Leave population out, with weights that add up to it."
+            raise InvalidParameter("design.population", dict(design.population), rule, fix)
+
+    def _weight(self) -> dict[str, Bounds]:
+        """Under a design the weight, a number from 0 to the trim."""
+        design = self.schema.design
+        if design is None:
+            return {}
+        return {design.weight: replace(self.schema.bounds(design.weight), low=0, high=design.weight_high)}
+
+    @property
+    def _most_numbers(self) -> int:
+        """Numbers of more than two values on which an outcome is regressed in one step; a weight is one of them."""
+        return _MOST_NUMBERS - len(self._weight())
+
+    @property
+    def _likely(self) -> tuple[float, float]:
+        """The mean weight over the largest, and the share of rows that are effective, as a plan takes them to be."""
+        if self.schema.design is None:
+            return 1.0, 1.0
+        heavy, share = likely_weights(self.schema.design)
+        return heavy * share / self.schema.design.weight_high, share
+
+    @property
+    def _like(self) -> str:
+        """The scenario of a plan in words."""
+        design = self.schema.design
+        weights = "" if design is None else " and weights of half the largest"
+        return f"of unrelated columns, spread evenly{weights if not (design and design.expected) else ' and weighted'}"
 
     def _settle(self, formula: str) -> None:
         """Read the formula: its columns, and the schema with those that are computed."""

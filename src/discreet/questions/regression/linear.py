@@ -105,9 +105,9 @@ def _linear(schema: Schema, selected: Selected, parts: Sequence[tuple[float, Coe
 
 Way = tuple[Measurement, list[Mechanism]]
 """A measurement of moments, and the mechanism of every draw that it takes."""
-_EXACT_NUMBERS, _MOST_NUMBERS = 2, 4
-"""Numbers of more than two values on which an outcome is regressed. Their fourth powers are measured up to the first
-of these; beyond, they would bring more noise than the bound that takes their place."""
+_EXACT_NUMBERS = 2
+"""Numbers of more than two values whose fourth powers are measured; of more they would bring more noise than the bound
+that takes their place."""
 _MOST_TERMS = 40
 """Coefficients of a regression whose squares are measured after the fit."""
 _WORTH_IT = 1.25
@@ -179,7 +179,7 @@ class RegressionQuestion(CoefficientsQuestion):
             raise InvalidParameter(
                 "on", list(on),
                 f"makes more than {_MOST_TERMS} coefficients, {MOST_PARTS:,} combinations of labels, or, in one step, "
-                f"{_MOST_NUMBERS} numbers of more than two values", "Leave columns out, or merge labels.",
+                f"{self._most_numbers} numbers of more than two values", "Leave columns out, or merge labels.",
             )  # fmt: skip
         return replace(min(ways, key=self._noise_of)[0], public={} if size is None else {"n": size})
 
@@ -192,10 +192,12 @@ class RegressionQuestion(CoefficientsQuestion):
 
     def _named(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """What every statistic is told of the columns."""
+        weight = self._weight()
         return {
-            "bounds": tuple((one.low, one.high) for one in bounds.values()),
-            "columns": tuple(bounds), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
+            "bounds": tuple((one.low, one.high) for one in [*bounds.values(), *weight.values()]),
+            "columns": (*bounds, *weight), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
             "two_values": tuple(name for name, one in bounds.items() if one.cells == 2), "made": self.made,
+            "weight": next(iter(weight), None),
         }  # fmt: skip
 
     def _parts(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], at_once: bool) -> Iterator[Way]:
@@ -203,7 +205,8 @@ class RegressionQuestion(CoefficientsQuestion):
         cells = math.prod(map(len, labels.values()))
         for degrees in _degrees({name: one.cells for name, one in bounds.items()}, self.column):
             many = sum(degree > 2 for degree in degrees)
-            if many <= _MOST_NUMBERS and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
+            degrees = (*degrees, *[2] * len(self._weight()))
+            if many <= self._most_numbers and math.prod(degree + 1 for degree in degrees) * cells <= MOST_PARTS:
                 parts = RegressionMoments(degrees=degrees, **self._named(bounds, labels))
                 if knows_squares(parts) or not at_once:
                     yield self._in_parts(parts)
@@ -212,21 +215,26 @@ class RegressionQuestion(CoefficientsQuestion):
         self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], size: int | None
     ) -> Iterator[Way]:
         """Every way to measure the moments, each with the guarantee that it leaves for them."""
-        yield from self._parts(bounds, labels, self.one_step)
+        yield from self._parts(bounds, labels, self._at_once)
         named, cells = self._named(bounds, labels), math.prod(map(len, labels.values()))
         terms = sum(len(each) - 1 for each in labels.values()) + len(bounds)
-        if terms <= _MOST_TERMS and cells <= MOST_PARTS and not self.one_step:
+        if terms <= _MOST_TERMS and cells <= MOST_PARTS and not self._at_once:
             boxes = MomentBoxes(**named)
             if boxes.size > 2 * boxes.together:
                 yield self._in_products(boxes)
             if not is_pure(self.guarantee):
                 yield self._in_products(weighed(MomentProducts(counted=size is None, **named)))
 
+    @property
+    def _at_once(self) -> bool:
+        """Whether everything must be measured in one step: behind an omission step, and under a design."""
+        return self.one_step or self.schema.design is not None
+
     def _in_parts(self, parts: RegressionMoments) -> Way:
         found = moments_measurement(
             self,
             parts,
-            {name: self.schema.bounds(name) for name in parts.columns},
+            {name: self.schema.bounds(name) for name in parts.columns} | self._weight(),
             by=tuple(parts.labels),
             guarantee=None if knows_squares(parts) else self._costs(parts)[0],
             read=f"the coefficient of {parts.terms(parts.on)[1].name}",
@@ -408,7 +416,7 @@ class RegressionQuestion(CoefficientsQuestion):
         """The error that a plan states of the first coefficient."""
         return Forecast(
             weights=self._moves(moments, moments.terms(moments.on)[1]),
-            scenario=self._expected(moments).words(like="of unrelated columns, spread evenly"),
+            scenario=self._expected(moments).words(like=self._like),
         )
 
     def _noise_of(self, way: Way) -> float:
@@ -425,11 +433,12 @@ class RegressionQuestion(CoefficientsQuestion):
 
     def _moves(self, moments: Moments, term: Coefficient) -> tuple[float, ...]:
         """The moves of a coefficient by noise in each total, in the scenario of a plan."""
-        return tuple((moved_per_row(moments, term) / self._expected(moments).rows_per_group()).tolist())
+        rows = self._expected(moments).rows_per_group() * self._likely[0]
+        return tuple((moved_per_row(moments, term) / rows).tolist())
 
     def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:
         moments = cast(Moments, found.statistic)
-        rows = self._expected(moments).rows_per_group()
+        rows = self._expected(moments).rows_per_group() * self._likely[1]
         noise = math.sqrt(largest_variance(found.mechanism))
         left = moments.explained.width * moments.spread(moments.explained)
         apart = 1 / np.sqrt(np.diag(moments.expected[1]))  # the spread of a term that the others leave

@@ -28,7 +28,6 @@ from discreet.questions.regression.moments import RegressionMoments
 from discreet.questions.tables.table import table_measurement
 
 Array = NDArray[np.float64]
-_MOST_NUMBERS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +79,7 @@ class LogisticMoments(RegressionMoments):
         law, terms = mechanism.law(0.0), self.terms(on)
         # Terms do not depend on the outcome, which varies fastest among the labels.
         functions = tuple(Linear(one.constants[::2], one.slopes) for one in map(self.linear, terms))
+        weighed = self.weight is not None
         sampled, observed = (
             LogisticFit(
                 NoisyTotals(
@@ -92,6 +92,7 @@ class LogisticMoments(RegressionMoments):
                 self.cells // 2,
                 self.degrees,
                 functions,
+                weighed=weighed,
             )
             for each in (rows, 0)
         )
@@ -160,7 +161,7 @@ class LogisticQuestion(CoefficientsQuestion):
         found = moments_measurement(
             self,
             moments,
-            {name: self.schema.bounds(name) for name in moments.columns},
+            {name: self.schema.bounds(name) for name in moments.columns} | self._weight(),
             by=labels,
             read=read,
             forecast=lambda: self._forecast(found),
@@ -180,18 +181,20 @@ class LogisticQuestion(CoefficientsQuestion):
                 raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
         many = sum(one.cells > 2 for one in bounds.values())
         degree = 4 if many <= 2 else 3
-        degrees = tuple(1 if one.cells == 2 else degree for one in bounds.values())
+        weight = self._weight()
+        degrees = (*(1 if one.cells == 2 else degree for one in bounds.values()), *[2] * len(weight))
         totals = math.prod(each + 1 for each in degrees) * math.prod(map(len, labels.values()))
-        if many > _MOST_NUMBERS or totals > MOST_PARTS:
+        if many > self._most_numbers or totals > MOST_PARTS:
             raise InvalidParameter(
                 "on", list(on),
                 f"makes {totals:,} totals from {many} numbers of more than two values: at most {MOST_PARTS:,} from "
-                f"{_MOST_NUMBERS}", "Leave columns out, or merge labels.",
+                f"{self._most_numbers}", "Leave columns out, or merge labels.",
             )  # fmt: skip
         return LogisticMoments(
-            bounds=tuple((one.low, one.high) for one in bounds.values()),
+            bounds=tuple((one.low, one.high) for one in (bounds | weight).values()),
             degrees=degrees,
-            columns=tuple(bounds),
+            columns=(*bounds, *weight),
+            weight=next(iter(weight), None),
             labels=labels,
             outcome=self.column,
             on=on,
@@ -210,7 +213,7 @@ class LogisticQuestion(CoefficientsQuestion):
     def _forecast(self, found: Measurement) -> Forecast:
         scenario = self._scenario(found)
         weights = cast(LogisticFit, scenario.observed).noise_weights(scenario.units[1])
-        words = self._expected(found).words(like="of unrelated columns, spread evenly")
+        words = self._expected(found).words(like=self._like)
         return Forecast(weights=tuple(weights.tolist()), scenario=words)
 
     def _expected_errors(self, found: Measurement) -> Iterator[ExpectedError]:

@@ -75,6 +75,8 @@ class RegressionColumns(ABC):
     made
         For each interaction, what it multiplies: numbers, and labels whose indicators they are. One that is not among
         the ``columns`` multiplies labels and at most one number: it is linear in every combination of labels.
+    weight
+        Under a design, the name of the weight, a number from 0 to the trim: the last of the ``columns``.
     """
 
     bounds: tuple[tuple[float, float], ...]
@@ -84,6 +86,19 @@ class RegressionColumns(ABC):
     on: Sequence[str]
     two_values: Sequence[str] = ()
     made: Mapping[str, Parts] = field(default_factory=dict)
+    weight: str | None = None
+
+    @property
+    def weighing(self) -> tuple[Linear, ...]:
+        """The weight as a function of a row, over the largest; nothing where rows have none."""
+        own = [float(name == self.weight) for name in self.columns]
+        return (Linear(np.zeros(self.cells), np.array(own)),) if self.weight is not None else ()
+
+    def effective_rows(self, released: RegressionRelease) -> float:
+        """Kish's effective number of rows, (Σu)²/Σu², between 1 and their number."""
+        read = read_moments(cast(Moments, self), [(released.mechanism, released.value)])
+        first, second = (float(read.total(read.weights(*self.weighing * power))) for power in (1, 2))
+        return float(np.clip(max(first, 0.0) ** 2 / max(second, 1e-300), 1.0, float(read.rows)))
 
     @property
     def two_valued(self) -> tuple[bool, ...]:
@@ -118,9 +133,9 @@ class RegressionColumns(ABC):
         parts = {name: tuple((one, label) for one, label in each) for name, each in self.made.items()}
         object.__setattr__(self, "made", {name: parts[name] for name in self.on if name in parts})
         inside = {one for name in self.by_cell for one, _ in self.made[name]}
-        asked = {self.outcome, *self.on}
+        asked = {self.outcome, *self.on, *([] if self.weight is None else [self.weight])}
         named = [*self.columns, *self.labels, *self.by_cell]
-        wrong = not inside <= {*self.columns, *self.labels} or len(asked) != 1 + len(self.on)
+        wrong = not inside <= {*self.columns, *self.labels} or len(asked) != 1 + len(self.on) + len(self.weighing)
         if wrong or len(self.columns) != numbers or sorted(asked | inside) != sorted(named):
             raise InvalidParameter(
                 "columns", self.columns, f"must be {numbers} names, the outcome's and those of `on`",
@@ -132,7 +147,8 @@ class RegressionColumns(ABC):
         labels = [[name, list(each)] for name, each in self.labels.items()]
         named = {"columns": list(self.columns), "labels": labels, "outcome": self.outcome, "on": list(self.on)}
         made = {name: [list(one) for one in each] for name, each in self.made.items()}
-        return {**named, "two_values": list(self.two_values), **({"made": made} if made else {})}
+        weighed = {} if self.weight is None else {"weight": self.weight}
+        return {**named, "two_values": list(self.two_values), **({"made": made} if made else {}), **weighed}
 
     @property
     def cells(self) -> int:
@@ -549,7 +565,7 @@ Moments = RegressionMoments | MomentProducts
 def knows_squares(moments: Moments) -> bool:
     """True where the totals contain Σ w²e², so that nothing has to be measured after the fit."""
     return isinstance(moments, RegressionMoments) and all(
-        two or degree > 2 - (name == moments.outcome)
+        two or degree > 2 - (name in (moments.outcome, moments.weight))
         for name, degree, two in zip(moments.columns, moments.degrees, moments.two_valued, strict=True)
     )
 
@@ -581,7 +597,8 @@ def first_fit(
 ) -> LeastSquares:
     """The fit on all columns from noisy totals."""
     moments = read_moments(of, drawn, size, rows_per_unit)
-    return LeastSquares(moments, tuple(map(of.linear, of.terms(of.on))), of.linear(of.explained))
+    terms = tuple(map(of.linear, of.terms(of.on)))
+    return LeastSquares(moments, terms, of.linear(of.explained), weight=of.weighing)
 
 
 def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
@@ -643,7 +660,7 @@ def moved_per_row(moments: Moments, term: Coefficient) -> Array:
     else:
         size = moments.size * moments.cells
         empty = LinearMoments(totals=np.zeros(size), noise=1.0, cells=moments.cells, degrees=moments.degrees)
-        moved = empty.weights(pull, left)
+        moved = empty.weights(pull, left, *moments.weighing)
     return np.asarray(moved * moments.explained.width / term.width)
 
 

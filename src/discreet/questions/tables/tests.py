@@ -37,7 +37,7 @@ from discreet.questions.question import (
     first_of,
 )
 from discreet.questions.tables.table import ContingencyTable, TableQuestion, TableRelease
-from discreet.results.answer import Readable
+from discreet.results.answer import FromRelease
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
 from discreet.results.ledger import Ledger
@@ -46,13 +46,13 @@ from discreet.results.wording import verdict
 
 
 @dataclass(frozen=True)
-class TestedRelease(Readable):
+class TestedRelease(FromRelease):
     """A test with the release it was computed from; the test is post-processing and costs nothing more."""
 
     __test__ = False  # not a test case
 
-    result: ChiSquareResult
     release: TableRelease
+    result: ChiSquareResult
 
     @property
     def pvalue(self) -> float:
@@ -75,9 +75,6 @@ class TestedRelease(Readable):
     def margin_readings(self) -> list[Reading]:
         return self.release.margin_readings()
 
-    def published(self) -> dict[str, Any]:
-        return self.release.published()
-
     def verdict(self) -> Mapping[str, Any]:
         return self.result.to_dict()
 
@@ -85,8 +82,9 @@ class TestedRelease(Readable):
         """Both as JSON-ready data."""
         return {"result": self.result.to_dict(), "release": self.release.to_dict()}
 
-    def heading(self) -> str:
-        return str(self.release.words.get("heading", self.result.heading()))
+    @property
+    def _title(self) -> str:
+        return self.result.heading()
 
     def facts(self) -> Facts:
         return [("answer", verdict(self.verdict())), *self.result.facts(), *self.release.facts()]
@@ -191,8 +189,8 @@ class TableTest(Question[TestedRelease]):
         # The release fixes the simulations, so that its test says the same whenever it is asked.
         null = MonteCarlo(rng=int(table.release_id[:12], 16))
         if self.schema.design is not None:
-            return TestedRelease(self.test_of_design(cells_of(cast(Any, table)), null), table)
-        return TestedRelease(self.test(table, null), table)
+            return TestedRelease(table, self.test_of_design(cells_of(cast(Any, table)), null))
+        return TestedRelease(table, self.test(table, null))
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
         planned = self.table.plan(ledger)
