@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.columns import Bands
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds, Contribution
-from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.mechanisms.choices.nested_counts import NestedCounts
 from discreet.mechanisms.choices.quantile import (
     Histogram,
@@ -227,7 +227,9 @@ _LEVEL = 0.95
 _SAMPLING = 0.8
 """Part of an interval's error probability that is left to sampling alone; noise and sampling share the rest."""
 MOST_POINTS = 2**22
-"""Finest grid for quantiles; every point is a candidate that must be weighed."""
+"""Finest grid for quantiles that are chosen; every point is a candidate that must be weighed."""
+_MOST_COUNTED = 2**60
+"""Finest grid, of all groups together, for those that are read from counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +289,7 @@ class Quantiles(Statistic):
         if isinstance(self.bounds, dict):
             object.__setattr__(self, "bounds", _bounds(self.bounds))
         requirements.instance("bounds", self.bounds, Bounds, "Bounds(0, 100, grid=1)")
-        if self.bounds.cells > MOST_POINTS:
+        if self.bounds.cells > MOST_POINTS and not self.counts:
             raise InvalidParameter(
                 "grid", self.bounds.grid, f"makes more than {MOST_POINTS:,} grid points", "Use a coarser grid."
             )
@@ -353,7 +355,7 @@ class Quantiles(Statistic):
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
         if self.counts:  # a replaced row leaves one cell for another
-            return Sensitivity(l1=float(rows * neighbours.sides))
+            return Sensitivity(l1=float(rows * neighbours.sides), l2=root_up(Fraction(rows**2 * neighbours.sides)))
         if neighbours is Neighbours.REPLACE_ONE and not (self.recursive or grouped):
             return Sensitivity(l1=float(rows))
         worst = (
@@ -561,17 +563,17 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             usual_for(self, interval=_LEVEL)
             return self._of_design()
         limits = self.schema.contribution(self.contribution)
-        bounds, coarse = _coarsened(self.schema.bounds(self.column))
         level, least = self._level(), self._independent_rows(limits)
+        groups, counts = self.schema.cells(by, "by"), level is not None and least is None
+        bounds, coarse = _coarsened(self.schema.bounds(self.column), _MOST_COUNTED // groups if counts else MOST_POINTS)
         statistic = Quantiles(
             probabilities=self._shares(),
             bounds=bounds,
             interval=level,
             rows_at_least=least,
             recursive=self.recursive,
-            counts=isinstance(self.guarantee, PureDP | ApproxDP) and level is not None and least is None,
+            counts=counts,
         )
-        groups = self.schema.cells(by, "by")
         sensitivity = statistic.sensitivity(
             neighbours=self.schema.neighbours, rows_per_unit=limits.most_rows(groups), grouped=bool(by)
         )
@@ -602,7 +604,9 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     @property
     def _alone(self) -> Quantiles:
         """The quantiles themselves, checked."""
-        return Quantiles(probabilities=self._shares(), bounds=_coarsened(self.schema.bounds(self.column))[0])
+        return Quantiles(
+            probabilities=self._shares(), bounds=_coarsened(self.schema.bounds(self.column), MOST_POINTS)[0]
+        )
 
     def _of_design(self) -> Measurement:
         """The weights in bins, which every quantile is read from."""
@@ -660,10 +664,10 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         return max(1, rows // limits.most_rows(1))
 
 
-def _coarsened(bounds: Bounds) -> tuple[Bounds, int]:
+def _coarsened(bounds: Bounds, most: int) -> tuple[Bounds, int]:
     """The column's grid, or the finest multiple of it with few enough points to weigh each."""
     coarse = 1
-    while (bounds.highest - bounds.lowest) // coarse >= MOST_POINTS:
+    while (bounds.highest - bounds.lowest) // coarse >= most:
         coarse *= 10
     if coarse == 1:
         return bounds, 1

@@ -21,9 +21,10 @@ from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Floats, Truth, generator
-from discreet.core.numbers import decimal, greatest, not_below, up
+from discreet.core.numbers import decimal, greatest, least, not_below, up
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices import quantile
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
@@ -36,10 +37,11 @@ _GAIN = 0.95
 """A further round must promise an interval that is so much narrower."""
 _ROUGH, _FINE = 2.6, 1.96
 """Standard errors around a quantile that the next round looks at, and that an interval has."""
-_LADDER = 17
-"""Rungs to each side, by factors of 10^(1/4): four decades."""
+_DECADES = 4, 7
+"""Of the ladder to each side, by factors of 10^(1/4): at least, and at most on grids that are wider by four more."""
 _FEWEST, _MOST = 8, 200
 """Cells that a round cuts what is left of a quantile into."""
+_ROUNDED = 2.0**-20
 _LATTICE = 8.0
 """Scale of noise on the lattice on which sums of it are worked out: larger noise takes a coarser lattice."""
 
@@ -47,8 +49,10 @@ _LATTICE = 8.0
 # ---- The law of the noise that decides which cells a quantile may lie in
 
 
-def _variance(scale: float) -> float:
-    """Of two-sided geometric noise: 2a/(1 − a)² with a = e^(−1/scale)."""
+def _variance(scale: float, normal: bool = False) -> float:
+    """Of two-sided geometric noise: 2a/(1 − a)² with a = e^(−1/scale); or of normal noise."""
+    if normal:
+        return scale**2
     return 0.5 / math.sinh(min(0.5 / scale, 300.0)) ** 2
 
 
@@ -92,12 +96,17 @@ def _possible(
     scale: float,
     chance: float,
     exact: bool = True,
+    normal: bool = False,
 ) -> NDArray[np.bool_]:
     """For ``lower`` of so many cells: whether noise reaches so far with at least a chance, which is at most a half.
 
     Where ``exact`` is False, as for plans, by the first four cumulants of the noise in place of its law.
     """
-    squares = 2 * scale**2 * ((1 - share) ** 2 * lower + share**2 * (cells - lower))
+    terms = (1 - share) ** 2 * lower + share**2 * (cells - lower)
+    if normal:  # each count is rounded to 2⁻²⁰ of the scale or less
+        rounded = reached - cells * (_ROUNDED * scale)
+        return np.asarray(rounded <= NormalDist().inv_cdf(1 - chance) * scale * np.sqrt(terms))
+    squares = 2 * scale**2 * terms
     # Noise is symmetric, and beyond Bernstein's bound it is too unlikely: its law decides in between.
     bound = np.maximum(reached, 0.0) ** 2 / (2 * (squares + max(share, 1 - share) * scale * np.maximum(reached, 0.0)))
     found = np.asarray(bound <= -math.log(chance))
@@ -131,6 +140,7 @@ class _Counted:
     """The place of each group's first edge; after them, the number of edges."""
     counts: Array
     scale: float
+    normal: bool = False
 
     @classmethod
     def of(
@@ -140,14 +150,16 @@ class _Counted:
         span: int,
         scale: float,
         rng: np.random.Generator | None,
+        normal: bool = False,
     ) -> _Counted:
         """Counts of rows between edges, both told by their place in their group and ``span`` times the group."""
         keys, weights = rows
         totals = np.bincount(np.searchsorted(edges, keys, side="right") - 1, weights=weights, minlength=edges.size)
         inside = np.append(np.diff(edges // span) == 0, False)
         counts = np.zeros(edges.size)
-        counts[inside] = Geometric(scale).draw(totals[inside].astype(np.int64), rng=rng)
-        return cls(edges % span, np.append(0, np.flatnonzero(~inside) + 1), counts, scale)
+        noise = Gaussian(scale) if normal else Geometric(scale)
+        counts[inside] = noise.draw(totals[inside].astype(np.int64), rng=rng)
+        return cls(edges % span, np.append(0, np.flatnonzero(~inside) + 1), counts, scale, normal)
 
     @cached_property
     def upto(self) -> Array:
@@ -179,11 +191,12 @@ class _Counted:
         above, below = ~inner, ~inner
         if miss is None:
             terms = (1 - share) ** 2 * lower + share**2 * (cells - lower)
-            reach = _ROUGH * np.sqrt(_variance(self.scale) * terms)
+            reach = _ROUGH * np.sqrt(_variance(self.scale, self.normal) * terms)
             above, below = above | (over <= reach), below | (over >= -reach)
         else:
             for found, side in ((above, over), (below, -over)):
-                found[inner] = _possible(share, side[inner], lower[inner], cells[inner], self.scale, miss / 2, exact)
+                at = share, side[inner], lower[inner], cells[inner], self.scale, miss / 2, exact, self.normal
+                found[inner] = _possible(*at)
         reached = np.flatnonzero(ends | (inner & (over >= 0)))
         seems = reached[np.searchsorted(reached, self.first[:-1], side="right")] - 1
         kept = above & np.append(below[1:], False) & ~ends
@@ -232,6 +245,11 @@ def _ranges(starts: quantile.Integers, sizes: quantile.Integers) -> quantile.Int
     return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
 
+def _root_not_below(square: Fraction) -> float:
+    """The smallest float whose square is at least this."""
+    return least(lambda scale: Fraction(scale) ** 2 >= square, math.sqrt(square))
+
+
 def _best(rows: Array, noise: float) -> tuple[Array, quantile.Integers]:
     """The fewest rows inside an interval, noise·√m for the noise of m cells and rows/m for their size, and that m."""
     cells = np.clip((2 * rows / noise) ** (2 / 3), _FEWEST, _MOST)
@@ -247,18 +265,20 @@ class NestedCounts(Mechanism):
     Parameters
     ----------
     rate
-        Privacy loss per row that is added: the sum of 1/scale over all rounds.
+        Privacy loss per row that is added: the sum of 1/scale over all rounds, of 1/scale² where noise is normal.
     shares
         Which quantiles.
     miss
         Probability, at most, that an interval does not hold its quantile.
     lowest, highest, grid, groups
         The public grid and the number of disjoint groups of rows, as in `QuantileChoice`.
+    normal
+        Whether the noise is normal, for μ and ρ, and not geometric, for ε.
 
     Notes
     -----
     **Guarantee.** A row is in one cell of each round, so a unit with m rows moves the counts of a round by at most
-    Δ₁ = m under add/remove and 2m under replace-one: ε = Δ₁·rate.
+    Δ₁ = m under add/remove and 2m under replace-one: ε = Δ₁·rate. With normal noise μ² = Δ₂²·rate; Δ₂ is m and √2·m.
 
     Examples
     --------
@@ -277,8 +297,10 @@ class NestedCounts(Mechanism):
     highest: int
     grid: float
     groups: int = 1
+    normal: bool = False
 
     def __post_init__(self) -> None:
+        requirements.instance("normal", self.normal, bool, "normal=True or False")
         object.__setattr__(self, "rate", requirements.positive("rate", self.rate))
         quantile.require_grid(self)
         if not requirements.probability("miss", self.miss, below_one=False) > 0:
@@ -298,22 +320,35 @@ class NestedCounts(Mechanism):
         statistic: quantile.RankStatistic | None = None,
         groups: int = 1,
     ) -> Self:
-        """The least noise that meets ``guarantee``, or its ε alone where it has a δ, for intervals of ``statistic``."""
+        """The least noise that meets ``guarantee`` for intervals of ``statistic``: geometric under ε, also with a δ."""
         described: quantile.RankStatistic = requirements.instance(
             "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, counts=True, …)"
         )
-        target = decimal(guarantee.epsilon if isinstance(guarantee, ApproxDP) else guarantee.to(PureDP).epsilon)
-        moved = Fraction(sensitivity.require_l1())
-        if target == 0:
-            raise InvalidParameter("guarantee", guarantee, "leaves nothing to count with", "Pass epsilon > 0.")
-        rate = greatest(lambda rate: Fraction(rate) * moved <= target, float(target / moved))
+        normal = not isinstance(guarantee, PureDP | ApproxDP)
+        if normal:
+            square = Fraction(Gaussian.calibrate(guarantee, sensitivity).scale) ** 2
+            rate = greatest(lambda rate: Fraction(rate) * square <= 1, float(1 / square))
+        else:
+            target = decimal(guarantee.epsilon if isinstance(guarantee, ApproxDP) else guarantee.to(PureDP).epsilon)
+            moved = Fraction(sensitivity.require_l1())
+            if target == 0:
+                raise InvalidParameter("guarantee", guarantee, "leaves nothing to count with", "Pass epsilon > 0.")
+            rate = greatest(lambda rate: Fraction(rate) * moved <= target, float(target / moved))
         wanted = described.intervals()
         shares = tuple(low for low, _ in wanted.pop("shares"))
-        return cls(rate=rate, shares=shares, miss=described.noise_miss(rate), groups=groups, **wanted)
+        return cls(rate=rate, shares=shares, miss=described.noise_miss(rate), groups=groups, normal=normal, **wanted)
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """That of a pure ε."""
+        """That of a pure ε, or of one normal noise with the same sum of squares."""
+        if self.normal:
+            scale = greatest(lambda scale: Fraction(scale) ** 2 * Fraction(self.rate) <= 1, self.rate**-0.5)
+            return Gaussian(scale).profile(sensitivity)
         return ImpliedProfile(PureDP(up(Fraction(self.rate) * Fraction(sensitivity.require_l1()))))
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields; what was stored before there was normal noise says nothing of it."""
+        told = super().parameters()
+        return told if self.normal else {name: told[name] for name in told if name != "normal"}
 
     def check(self, exact: Exact) -> None:
         """Refuse what is not a histogram on this grid."""
@@ -352,7 +387,9 @@ class NestedCounts(Mechanism):
     def ladder(self) -> quantile.Integers:
         """Edges of the first round: closer and closer to zero, or to the end that is next to it."""
         centre = min(max(0, self.lowest), self.highest)
-        away = (self.highest - self.lowest) * 10 ** (-np.arange(_LADDER) / 4)
+        reach, (fewest, most) = self.highest - self.lowest, _DECADES
+        decades = min(max(math.ceil(math.log10(max(reach, 1))) - 4, fewest), most)
+        away = reach * 10 ** (-np.arange(4 * decades + 1) / 4)
         inside = np.concatenate([[centre, centre + 1], centre + np.rint(away), centre - np.rint(away)]).astype(np.int64)
         ends = [self.lowest, self.highest + 1]
         return np.unique(np.concatenate([ends, inside[(inside > ends[0]) & (inside < ends[1])]]))
@@ -360,7 +397,11 @@ class NestedCounts(Mechanism):
     def _noise(self, rate: float) -> float:
         """Standard error, in rows and for one cell per quantile, of what decides on the worst of them."""
         worst = max((1 - share) ** 2 + share**2 for share in self.shares)
-        return math.sqrt(_variance(1 / rate) * worst * len(self.shares) / 2)
+        return math.sqrt(_variance(self._scale(rate), self.normal) * worst * len(self.shares) / 2)
+
+    def _scale(self, rate: float) -> float:
+        """The scale of noise that takes so much of the rate."""
+        return rate**-0.5 if self.normal else 1 / rate
 
     def _rounds(
         self, parts: Sequence[quantile.Histogram], rng: np.random.Generator | None, *, exact: bool
@@ -383,15 +424,20 @@ class NestedCounts(Mechanism):
                 asked = np.flatnonzero(here)
                 if not asked.size:
                     continue
-                scale = not_below(1 / (left if ending else _SHARE * left))
+                part = left if ending else _SHARE * left
+                scale = not_below(1 / part)
+                if self.normal:
+                    scale = _root_not_below(1 / part)
                 some = here[keys // span]
-                counted = _Counted.of((keys[some], weights[some]), edges[here[edges // span]], span, scale, rng)
+                counted = _Counted.of(
+                    (keys[some], weights[some]), edges[here[edges // span]], span, scale, rng, self.normal
+                )
                 if ending:
                     own = [counted.interval(share, self.miss, exact=exact) for share in shares]
                     found[asked] = np.stack(own, axis=1) + self.lowest
                     going[asked] = False
                     continue
-                left -= 1 / Fraction(scale)
+                left -= 1 / Fraction(scale) ** (2 if self.normal else 1)
                 kept = [counted.left(share)[:2] for share in shares]
                 cells, stops = self._next(counted, kept, float(left))
                 last[asked] = stops | (more == 1)
