@@ -301,7 +301,7 @@ def test_the_guarantee_and_the_interval_decide():
     assert named() == named(PureDP(20.0)) == named(expected_rows=10**6) == "nested_counts"
     assert named(ApproxDP(1.0, 1e-6)) == "nested_counts"
     assert named(ZeroConcentratedDP(0.1)) == named(GaussianDP(1.0)) == "nested_counts"
-    assert named(rows_at_least=300) == "quantile_interval"
+    assert named(rows_at_least=300) == "nested_counts"
     assert named(interval=None) == named(recursive=True) == "quantile_choice"
     for refused in (np.array([1, 2]), 0, 2.5, "many"):
         with pytest.raises(DiscreetError, match="expected_rows"):

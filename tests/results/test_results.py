@@ -48,7 +48,7 @@ NO_RESULTS = {
         "BundledLedger Decision Term Coefficient FittedModel DesignMoments DesignCells"
     ),
     "how it is protected": (
-        "Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload RankClasses LinearFacts"
+        "Clipped NestedCounts Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload RankClasses LinearFacts"
     ),
     "what an attack goes through": (
         "Answer Choice GeneratedWorld Pipeline Refusal ReplayCase Script SpendingRow World"

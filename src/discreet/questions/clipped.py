@@ -127,17 +127,17 @@ def told_beside(question: Any) -> Clipped | None:
     if asked is False:
         return None
     schema, pure = question.schema, isinstance(question.guarantee, PureDP | ApproxDP)
-    numbers = {name: schema.columns.get(name) for name in question.columns_read()}
-    columns = tuple(name for name, one in numbers.items() if isinstance(one, Bounds) and one.cells > 2)
-    able = bool(columns) and question.omit is None and schema.design is None
-    if asked is None:
-        usual = not pure or any(getattr(numbers[name], "private", False) for name in columns)
-        return Clipped(columns, question.guarantee, schema.neighbours) if able and usual else None
-    requirements.instance("beyond", asked, bool, "beyond=True or False")
-    if not able:
-        rule = "needs a number of more than two values, without omit and without a design"
-        raise InvalidParameter("beyond", True, rule, "Leave beyond out, or ask for usable_values(sides=True).")
-    return Clipped(columns, question.guarantee, schema.neighbours)
+    named = {name: schema.columns.get(name) for name in question.columns_read()}
+    numbers = {name: one for name, one in named.items() if isinstance(one, Bounds) and (asked or one.cells > 2)}
+    able = bool(numbers) and question.omit is None and schema.design is None
+    if asked is not None:
+        requirements.instance("beyond", asked, bool, "beyond=True or False")
+        if not able:
+            rule = "needs a number, without omit and without a design"
+            raise InvalidParameter("beyond", True, rule, "Leave beyond out, or ask for usable_values(sides=True).")
+    elif not able or (pure and not any(one.private for one in numbers.values())):
+        return None
+    return Clipped(tuple(numbers), question.guarantee, schema.neighbours)
 
 
 def _shares(numbers: Any, mechanism: Laplace | Gaussian, at: int, level: float = 0.95) -> dict[str, float]:

@@ -254,6 +254,8 @@ class Quantiles(Statistic):
         Choose several quantiles by splitting the data, so that the cost grows with the logarithm of their number.
     counts
         Read the intervals of all quantiles from the same noisy counts, with `NestedCounts`.
+    rows_per_unit
+        How many rows of a unit there may be: they may tell no more of the population than one.
 
     Notes
     -----
@@ -274,6 +276,7 @@ class Quantiles(Statistic):
     rows_at_least: int | None = None
     recursive: bool = False
     counts: bool = False
+    rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
         given: Any = self.probabilities
@@ -299,8 +302,9 @@ class Quantiles(Statistic):
             requirements.positive_integer("rows_at_least", self.rows_at_least)
         if self.recursive and self.interval is not None:
             raise InvalidParameter("recursive", True, "has no intervals", "Leave out one of the two.")
-        if self.counts and (self.interval is None or self.rows_at_least is not None):
-            raise InvalidParameter("counts", True, "needs an interval without rows_at_least", "Leave counts out.")
+        if self.counts and self.interval is None:
+            raise InvalidParameter("counts", True, "needs an interval", "Leave counts out.")
+        requirements.positive_integer("rows_per_unit", self.rows_per_unit)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -313,12 +317,12 @@ class Quantiles(Statistic):
 
     def parameters(self) -> dict[str, Any]:
         """The fields; answers that were stored before there were counts say nothing of them."""
-        told = super().parameters()
-        return told if self.counts else {name: told[name] for name in told if name != "counts"}
+        usual = {"counts": False, "rows_per_unit": 1}
+        return {name: told for name, told in super().parameters().items() if name not in usual or told != usual[name]}
 
     def _enclosed(self) -> tuple[tuple[float, float], ...]:
         """For each quantile the shares of rows that an interval must enclose."""
-        if self.interval is None or self.rows_at_least is None:
+        if self.interval is None or self.rows_at_least is None or self.counts:
             return tuple((q, q) for q in self.shares)
         each_side = _SAMPLING * (1 - self.interval) / 2
         return tuple(sampled_shares(q, self.rows_at_least, each_side) for q in self.shares)
@@ -334,12 +338,13 @@ class Quantiles(Statistic):
         """Parameters of `QuantileInterval` besides its factors and ``miss``."""
         if self.interval is None:
             raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
-        return {"shares": self._enclosed(), **self._grid()}
+        sampled = {"together": self.rows_per_unit} if self.counts and self.rows_at_least is not None else {}
+        return {"shares": self._enclosed(), **sampled, **self._grid()}
 
     def noise_miss(self, factor: float) -> float:
         """The chance that a second stage's noise with this factor may leave the shares that an interval encloses."""
         error = 1 - requirements.level(self.interval)
-        if self.rows_at_least is None:
+        if self.rows_at_least is None or self.counts:
             return error
         each = zip(self.shares, self._enclosed(), strict=True)
         return min(noise_miss(q, pair, self.rows_at_least, error, factor) for q, pair in each)
@@ -564,7 +569,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             return self._of_design()
         limits = self.schema.contribution(self.contribution)
         level, least = self._level(), self._independent_rows(limits)
-        groups, counts = self.schema.cells(by, "by"), level is not None and least is None
+        groups, counts = self.schema.cells(by, "by"), level is not None
         bounds, coarse = _coarsened(self.schema.bounds(self.column), _MOST_COUNTED // groups if counts else MOST_POINTS)
         statistic = Quantiles(
             probabilities=self._shares(),
@@ -573,6 +578,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             rows_at_least=least,
             recursive=self.recursive,
             counts=counts,
+            rows_per_unit=1 if least is None else limits.most_rows(1),
         )
         sensitivity = statistic.sensitivity(
             neighbours=self.schema.neighbours, rows_per_unit=limits.most_rows(groups), grouped=bool(by)
