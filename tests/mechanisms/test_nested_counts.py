@@ -68,7 +68,7 @@ def test_what_a_bound_decides_the_law_would_decide_alike(share, scale, chance):
 
 def test_a_hundred_quantiles_fit_into_memory():
     shares = tuple(np.arange(1, 100) / 100)
-    statistic = Quantiles(probabilities=shares, bounds=Bounds(0, 10_000, grid=0.01), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=shares, bounds=Bounds(0, 10_000, grid=0.01), interval=0.95)
     exact = statistic.exact(np.linspace(0, 10_000, 100_000), neighbours=ADD)
     found = statistic.mechanism(ONE, exact.sensitivity).draw(exact.value, rng=1).reshape(99, 3)
     assert np.mean((found[:, 0] <= 100 * np.arange(1, 100)) & (found[:, 2] >= 100 * np.arange(1, 100))) > 0.9
@@ -127,7 +127,7 @@ def worst_loss(neighbours, limit, monkeypatch, power=1):
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_neighbours_lose_what_is_declared_and_no_more(neighbours, limit, monkeypatch):
     """After the same outcomes all rounds together lose rate · Δ₁ on some tables, and more on none."""
-    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(-3, 40, grid=1), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(-3, 40, grid=1), interval=0.95)
     declared = statistic.sensitivity(neighbours=neighbours, rows_per_unit=limit).l1
     lost, moved, many = worst_loss(neighbours, limit, monkeypatch)
     assert many >= 3
@@ -138,7 +138,7 @@ def test_neighbours_lose_what_is_declared_and_no_more(neighbours, limit, monkeyp
 @pytest.mark.parametrize("limit", [1, 3])
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_with_normal_noise_squares_add_up_to_what_is_declared(neighbours, limit, monkeypatch):
-    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(-3, 40, grid=1), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(-3, 40, grid=1), interval=0.95)
     declared = statistic.sensitivity(neighbours=neighbours, rows_per_unit=limit).l2
     lost, moved, many = worst_loss(neighbours, limit, monkeypatch, power=2)
     assert many >= 3
@@ -153,7 +153,7 @@ def test_noise_of_too_small_a_scale_is_found(monkeypatch, power, name):
 
 
 def test_what_is_claimed_is_what_the_rounds_may_spend():
-    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(0, 100, grid=1), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(0, 100, grid=1), interval=0.95)
     for moved in (1.0, 2.0, 6.0):
         sensitivity = Sensitivity(l1=moved)
         mechanism = statistic.mechanism(ONE, sensitivity)
@@ -328,17 +328,11 @@ def test_wide_bounds_cost_little(whole):
 @pytest.mark.parametrize("q", [1e-9, 1e-4, 0.9999, 1 - 1e-9])
 @pytest.mark.parametrize("rows", [0, 1, 60])
 def test_the_ends_of_the_data_have_answers(q, rows):
-    statistic = Quantiles(probabilities=q, bounds=Bounds(0, 1000, grid=1), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=q, bounds=Bounds(0, 1000, grid=1), interval=0.95)
     exact = statistic.exact(np.arange(rows), neighbours=ADD)
     for whole in (PureDP(1e-6), PureDP(1.0), PureDP(1000.0), GaussianDP(1e-6), GaussianDP(1.0), GaussianDP(1000.0)):
         low, estimate, high = statistic.mechanism(whole, exact.sensitivity).draw(exact.value)
         assert 0 <= low <= estimate <= high <= 1000
-
-
-def test_a_stored_choice_says_what_it_said():
-    asked = Quantiles(probabilities=0.5, bounds=Bounds(0, 9, grid=1), interval=0.95)
-    assert "counts" not in asked.to_dict()
-    assert Quantiles(probabilities=0.5, bounds=Bounds(0, 9, grid=1), interval=0.95, counts=True).to_dict()["counts"]
 
 
 def test_many_quantiles_of_groups_from_one_release():

@@ -28,7 +28,7 @@ from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.rows import take
 from discreet.core.rows.source import open_source
 from discreet.mechanisms import Laplace, PoissonSample
-from discreet.questions.clipped import Clipped, _shares
+from discreet.questions.clipped import BeyondBounds, _shares
 from discreet.results.release import Release
 
 ROWS = 4000
@@ -165,7 +165,7 @@ def test_what_nothing_can_be_told_of_is_refused():
 
 def counted(rows, schema):
     """The exact numbers that would be drawn from."""
-    beside = Clipped(("x", "y"), PureDP(1.0), schema.neighbours)
+    beside = BeyondBounds(("x", "y"), PureDP(1.0), schema.neighbours)
     seen = []
     allowance = SimpleNamespace(draw=lambda step, exact: seen.append(exact) or np.array(exact, dtype=float))
     beside.draw(take(open_source(rows), schema), SimpleNamespace(steps=[None]), allowance)
@@ -194,7 +194,7 @@ def test_no_unit_moves_the_numbers_by_more_than_is_declared(neighbours, column):
         if replaced
         else [(counted(table([units[0]]), schema), q) for q in values]
     )
-    declared = Clipped(("x", "y"), PureDP(1.0), neighbours).sensitivity
+    declared = BeyondBounds(("x", "y"), PureDP(1.0), neighbours).sensitivity
     moved = [np.array([float(part) for part in p - q]) for p, q in pairs]
     assert max(np.abs(one).sum() for one in moved) == declared.l1 == 2.0 * (1 + replaced)
     assert max(float(np.linalg.norm(one)) for one in moved) == pytest.approx(declared.l2)
@@ -205,7 +205,7 @@ def test_features_of_units_have_sides_too():
     rows = pa.table({"who": [1, 1, 2, 3], "x": [8.0, 9.0, 1.0, -4.0]})
     spent = Feature(take="sum", of="x", low=0, high=10)
     each = Schema(columns={"x": Bounds(-10, 10, grid=1)}, unit=PrivacyUnit("who"), features={"spent": spent}).per_unit()
-    beside = Clipped(("spent",), PureDP(1.0), each.neighbours)
+    beside = BeyondBounds(("spent",), PureDP(1.0), each.neighbours)
     seen = []
     allowance = SimpleNamespace(draw=lambda step, exact: seen.append(exact) or np.array(exact, dtype=float))
     beside.draw(take(open_source(rows), each), SimpleNamespace(steps=[None]), allowance)

@@ -44,7 +44,7 @@ def percent(given: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Clipped:
+class BeyondBounds:
     """The numbers of values below, within and above the bounds of some columns, beside a question.
 
     Guarantee
@@ -53,7 +53,7 @@ class Clipped:
 
     Examples
     --------
-    >>> beside = Clipped(("income",), PureDP(1.1), Neighbours.ADD_REMOVE)
+    >>> beside = BeyondBounds(("income",), PureDP(1.1), Neighbours.ADD_REMOVE)
     >>> beside.left, beside.mechanism.scale
     (PureDP(epsilon=1.0), 10.0)
     """
@@ -121,7 +121,7 @@ class Clipped:
         return f"beyond=False leaves out {told}, and {price} % more noise"
 
 
-def told_beside(question: Any) -> Clipped | None:
+def told_beside(question: Any) -> BeyondBounds | None:
     """What a question tells of values beyond bounds: by default where that costs little, or the bounds are private."""
     asked = getattr(question, "beyond", False)
     if asked is False:
@@ -137,7 +137,7 @@ def told_beside(question: Any) -> Clipped | None:
             raise InvalidParameter("beyond", True, rule, "Leave beyond out, or ask for usable_values(sides=True).")
     elif not able or (pure and not any(one.private for one in numbers.values())):
         return None
-    return Clipped(tuple(numbers), question.guarantee, schema.neighbours)
+    return BeyondBounds(tuple(numbers), question.guarantee, schema.neighbours)
 
 
 def _shares(numbers: Any, mechanism: Laplace | Gaussian, at: int, level: float = 0.95) -> dict[str, float]:

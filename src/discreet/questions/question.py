@@ -32,7 +32,7 @@ from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
 from discreet.mechanisms.omission.behind import BehindOmission
 from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
-from discreet.questions.clipped import Clipped, told_beside
+from discreet.questions.clipped import BeyondBounds, told_beside
 from discreet.questions.grouped import Grouped
 from discreet.results.display import in_a_row, number, plural, within
 from discreet.results.frames import Row
@@ -291,7 +291,7 @@ class Question(ABC, Generic[A]):
         return cast(Self, cast(Any, replace)(self, **settings))
 
     @cached_property
-    def beside(self) -> Clipped | None:
+    def beside(self) -> BeyondBounds | None:
         """What the answer tells of values beyond the bounds, where it does."""
         return told_beside(self)
 
@@ -301,13 +301,13 @@ class Question(ABC, Generic[A]):
         return self if self.beside is None else self.changed(guarantee=self.beside.left, beyond=False)
 
     def _drawn_beside(
-        self, told: Clipped, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed
+        self, told: BeyondBounds, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed
     ) -> tuple[A, dict[str, Any]]:
         """The answer alone, and what is told of values beyond the bounds."""
         answer = self.alone.draw(rows, replace(claim, steps=claim.steps[:-1]), allowance, passed)
         return answer, told.draw(rows, claim, allowance)
 
-    def _planned_beside(self, told: Clipped, ledger: Ledger | None) -> Plan:
+    def _planned_beside(self, told: BeyondBounds, ledger: Ledger | None) -> Plan:
         """The plan of the question alone, at the price of both."""
         plan, charged = self.alone.plan(), self.claim(ledger).guarantee
         remaining, after = affordable(ledger, charged)

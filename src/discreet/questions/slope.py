@@ -204,13 +204,10 @@ class PairSlopes(Statistic):
     def intervals(self) -> dict[str, Any]:
         """What has to be read from counts: the shares to enclose, and the median between them."""
         low, high = self._enclosed()
-        apart = ((low, low), (0.5, 0.5), (high, high)) if low < high else ((0.5, 0.5),)
-        return {"shares": apart, **self.targets()}
-
-    def noise_miss(self, factor: float) -> float:
-        """The chance that noise may leave an interval, once sampling has had its part."""
-        error = 1 - self.interval
-        return error if self.rows_at_least is None else (1 - 2 * _SAMPLING) * error
+        apart, error = (low, 0.5, high) if low < high else (0.5,), 1 - self.interval
+        # What sampling takes on either side is not left for the noise.
+        miss = error if self.rows_at_least is None else (1 - 2 * _SAMPLING) * error
+        return {"shares": apart, "miss": miss, **self.targets()}
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the counts."""

@@ -234,7 +234,7 @@ class _Counted:
         else:  # Bernstein's bound
             far = -math.log(chance) * self.scale
             reach = far + np.sqrt(far**2 + 4 * far * self.scale * cells)
-        return np.maximum(found + reach, 1.0)
+        return np.asarray(np.maximum(found + reach, 1.0))
 
     def left(
         self, share: float, miss: float | None = None, *, exact: bool = True, together: int = 0
@@ -418,7 +418,7 @@ class NestedCounts(Mechanism):
     ) -> Self:
         """The least noise that meets ``guarantee`` for intervals of ``statistic``: geometric under ε, also with a δ."""
         described: quantile.RankStatistic = requirements.instance(
-            "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, counts=True, …)"
+            "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, …)"
         )
         normal = not isinstance(guarantee, PureDP | ApproxDP)
         if normal:
@@ -430,9 +430,7 @@ class NestedCounts(Mechanism):
             if target == 0:
                 raise InvalidParameter("guarantee", guarantee, "leaves nothing to count with", "Pass epsilon > 0.")
             rate = greatest(lambda rate: Fraction(rate) * moved <= target, float(target / moved))
-        wanted = described.intervals()
-        shares = tuple(low for low, _ in wanted.pop("shares"))
-        return cls(rate=rate, shares=shares, miss=described.noise_miss(rate), groups=groups, normal=normal, **wanted)
+        return cls(rate=rate, groups=groups, normal=normal, **described.intervals())
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
         """That of a pure ε, or of one normal noise with the same sum of squares."""
