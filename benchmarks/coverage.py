@@ -312,7 +312,6 @@ def quantile(parameters: Parameters, seed: int) -> Iterator[Row]:
         bounds=Bounds(0, _POINTS, grid=1),
         interval=LEVEL,
         rows_at_least=None if of_data else n,
-        counts=of_data and isinstance(guarantee, PureDP),
     )
     sensitivity = statistic.sensitivity(neighbours=Neighbours.ADD_REMOVE, grouped=True)
     mechanism = statistic.mechanism(guarantee, sensitivity, _GROUPS)

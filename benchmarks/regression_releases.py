@@ -41,7 +41,8 @@ class Simulation:
         names = [f"x{place}" for place in range(len(self.two_values) - 1)]
         grids = [1.0 if two else 2.0**-20 for two in self.two_values]
         columns = {name: Bounds(0.0, 1.0, grid=grid) for name, grid in zip((*names, "y"), grids, strict=True)}
-        return RegressionQuestion(Schema(columns=columns), "y", names, guarantee=self.guarantee, models=self.models)
+        whole, schema = self.guarantee, Schema(columns=columns)
+        return RegressionQuestion(schema, "y", names, guarantee=whole, models=self.models, beyond=False)
 
     @cached_property
     def moments(self) -> Moments:

@@ -3,11 +3,22 @@
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 
+import mpmath
 import numpy as np
 import pyarrow
 import pytest
 
-from discreet import ApproxDP, Bounds, Categories, Neighbours, PureDP, Schema, Session, ZeroConcentratedDP
+from discreet import (
+    ApproxDP,
+    Bounds,
+    Categories,
+    GaussianDP,
+    Neighbours,
+    PureDP,
+    Schema,
+    Session,
+    ZeroConcentratedDP,
+)
 from discreet.core.errors import DiscreetError
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices import nested_counts
@@ -57,7 +68,7 @@ def test_what_a_bound_decides_the_law_would_decide_alike(share, scale, chance):
 
 def test_a_hundred_quantiles_fit_into_memory():
     shares = tuple(np.arange(1, 100) / 100)
-    statistic = Quantiles(probabilities=shares, bounds=Bounds(0, 10_000, grid=0.01), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=shares, bounds=Bounds(0, 10_000, grid=0.01), interval=0.95)
     exact = statistic.exact(np.linspace(0, 10_000, 100_000), neighbours=ADD)
     found = statistic.mechanism(ONE, exact.sensitivity).draw(exact.value, rng=1).reshape(99, 3)
     assert np.mean((found[:, 0] <= 100 * np.arange(1, 100)) & (found[:, 2] >= 100 * np.arange(1, 100))) > 0.9
@@ -86,14 +97,15 @@ def rounds_of(rows, mechanism, seed, monkeypatch):
     steps, counts = np.unique([*rows, mechanism.lowest, mechanism.highest], return_counts=True)
     counts[[0, -1]] -= 1
     with monkeypatch.context() as patched:
-        patched.setattr(nested_counts, "Geometric", script)
+        patched.setattr(nested_counts, "Gaussian" if mechanism.normal else "Geometric", script)
         mechanism._rounds([(steps, counts)], None, exact=True)
     return script.rounds
 
 
-def worst_loss(neighbours, limit, monkeypatch):
-    """The largest loss per row and the largest move of a round, over small tables and what one unit may do to them."""
-    mechanism = NestedCounts(rate=0.7, shares=(0.5, 0.9), miss=0.05, lowest=-3, highest=40, grid=1.0)
+def worst_loss(neighbours, limit, monkeypatch, power=1):
+    """The largest loss and move of a round over small tables and what a unit may do to them: ε, or squares, for μ²."""
+    normal = power == 2
+    mechanism = NestedCounts(rate=0.7, shares=(0.5, 0.9), miss=0.05, lowest=-3, highest=40, grid=1.0, normal=normal)
     places, lost, moved, many = (-3, 0, 1, 7, 40), 0.0, 0, 0
     units = [unit for size in range(limit + 1) for unit in combinations_with_replacement(places, size)]
     for seed, others in product(range(4), [(), (0, 7, 7), (40, 40, -3, 1)]):
@@ -104,9 +116,10 @@ def worst_loss(neighbours, limit, monkeypatch):
                 continue
             pairs = list(zip(found[here], found[there], strict=True))
             assert all(a[1] == b[1] and a[0].shape == b[0].shape for a, b in pairs)  # what is public follows outcomes
-            moves = [int(np.abs(a[0] - b[0]).sum()) for a, b in pairs]
+            moves = [int((np.abs(a[0] - b[0]) ** power).sum()) for a, b in pairs]
             moved = max(moved, *moves)
-            lost = max(lost, sum(Fraction(move) / Fraction(a[1]) for move, (a, _) in zip(moves, pairs, strict=True)))
+            parts = zip(moves, pairs, strict=True)
+            lost = max(lost, sum(Fraction(move) / Fraction(a[1]) ** power for move, (a, _) in parts))
     return float(lost), moved, many
 
 
@@ -114,7 +127,7 @@ def worst_loss(neighbours, limit, monkeypatch):
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_neighbours_lose_what_is_declared_and_no_more(neighbours, limit, monkeypatch):
     """After the same outcomes all rounds together lose rate · Δ₁ on some tables, and more on none."""
-    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(-3, 40, grid=1), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(-3, 40, grid=1), interval=0.95)
     declared = statistic.sensitivity(neighbours=neighbours, rows_per_unit=limit).l1
     lost, moved, many = worst_loss(neighbours, limit, monkeypatch)
     assert many >= 3
@@ -122,19 +135,37 @@ def test_neighbours_lose_what_is_declared_and_no_more(neighbours, limit, monkeyp
     assert 0.999999 * 0.7 * declared < lost <= 0.7 * declared * (1 + 1e-15)
 
 
-def test_noise_of_too_small_a_scale_is_found(monkeypatch):
-    monkeypatch.setattr(nested_counts, "not_below", lambda ratio: float(ratio) / 1.1)
-    assert worst_loss(ADD, 1, monkeypatch)[0] > 0.7 * 1.05
+@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize("neighbours", [ADD, REPLACE])
+def test_with_normal_noise_squares_add_up_to_what_is_declared(neighbours, limit, monkeypatch):
+    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(-3, 40, grid=1), interval=0.95)
+    declared = statistic.sensitivity(neighbours=neighbours, rows_per_unit=limit).l2
+    lost, moved, many = worst_loss(neighbours, limit, monkeypatch, power=2)
+    assert many >= 3
+    assert moved == pytest.approx(declared**2) == limit**2 * neighbours.sides
+    assert 0.999999 * 0.7 * declared**2 < lost <= 0.7 * declared**2 * (1 + 1e-15)
+
+
+@pytest.mark.parametrize(("power", "name"), [(1, "not_below"), (2, "_root_not_below")])
+def test_noise_of_too_small_a_scale_is_found(monkeypatch, power, name):
+    monkeypatch.setattr(nested_counts, name, lambda ratio: float(ratio) ** (1 / power) / 1.1)
+    assert worst_loss(ADD, 1, monkeypatch, power)[0] > 0.7 * 1.05
 
 
 def test_what_is_claimed_is_what_the_rounds_may_spend():
-    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(0, 100, grid=1), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=(0.5, 0.9), bounds=Bounds(0, 100, grid=1), interval=0.95)
     for moved in (1.0, 2.0, 6.0):
         sensitivity = Sensitivity(l1=moved)
         mechanism = statistic.mechanism(ONE, sensitivity)
         assert 0.999999 < moved * mechanism.rate <= 1.0
         assert mechanism.guarantee(sensitivity).epsilon == 1.0
         assert mechanism.profile(sensitivity).delta_at(0.9) > 0
+        for whole in (GaussianDP(1.0), ZeroConcentratedDP(0.5)):
+            mechanism = statistic.mechanism(whole, sensitivity)
+            claimed = mechanism.profile(sensitivity)
+            assert claimed.within(whole)
+            assert claimed.gaussian().mu > 0.999999
+            assert mechanism.rate * moved**2 == pytest.approx(1.0)
 
 
 def incomes(rows, rng):
@@ -187,12 +218,28 @@ def test_intervals_hold_the_quantile_and_are_narrow(case):
     assert np.sqrt(np.mean(np.square(errors))) < largest
 
 
-def test_the_interval_covers_with_the_chance_that_was_asked():
+@pytest.mark.parametrize(("share", "scale"), [(0.2, 0.3), (0.9, 4.0)])
+def test_the_law_of_normal_noise_is_that_of_a_sum(share, scale):
+    """The point where it is decided, beside the exact tail of a normal number by mpmath."""
+    lower, cells = np.array([3]), np.array([10])
+    spread = mpmath.mpf(scale) * mpmath.sqrt((1 - share) ** 2 * 3 + share**2 * 7)
+    for chance in (0.4, 0.025, 1e-6):
+        far = float(spread * mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(chance)))
+        inside, outside = (
+            _possible(share, np.array([far * factor]), lower, cells, scale, chance, normal=True)[0]
+            for factor in (1 - 1e-6, 1 + 1e-4)
+        )
+        assert inside
+        assert not outside
+
+
+@pytest.mark.parametrize("normal", [False, True])
+def test_the_interval_covers_with_the_chance_that_was_asked(normal):
     """Cells that cut at the quantile: no more than the level, or the noise would be larger than it must be."""
     rng, repeats, held = np.random.default_rng(8), 2000, 0
     part = (np.arange(100), np.full(100, 5))
     for _ in range(repeats):
-        first, last, _ = _Counted.of(part, np.arange(101), 101, 1.5, rng).left(0.9, 0.4)
+        first, last, _ = _Counted.of(part, np.arange(101), 101, 1.5, rng, normal).left(0.9, 0.4)
         held += int(first[0] <= 89 <= last[0])
     assert 0.6 - 0.03 < held / repeats < 0.9
 
@@ -253,27 +300,39 @@ def test_the_guarantee_and_the_interval_decide():
 
     assert named() == named(PureDP(20.0)) == named(expected_rows=10**6) == "nested_counts"
     assert named(ApproxDP(1.0, 1e-6)) == "nested_counts"
-    assert named(ZeroConcentratedDP(0.1)) == named(rows_at_least=300) == "quantile_interval"
+    assert named(ZeroConcentratedDP(0.1)) == named(GaussianDP(1.0)) == "nested_counts"
+    assert named(rows_at_least=300) == "nested_counts"
     assert named(interval=None) == named(recursive=True) == "quantile_choice"
     for refused in (np.array([1, 2]), 0, 2.5, "many"):
         with pytest.raises(DiscreetError, match="expected_rows"):
             named(expected_rows=refused)
 
 
+@pytest.mark.parametrize("whole", [PureDP(1.0), GaussianDP(1.0)])
+def test_wide_bounds_cost_little(whole):
+    """A median within ±10⁹ in hundredths, 2·10¹¹ points, where nothing is known of the bounds."""
+    schema = Schema(columns={"x": Bounds(-1e9, 1e9, grid=0.01)})
+    measured = QuantileQuestion(schema, "x", 0.5, guarantee=whole).measurement
+    rng, found = np.random.default_rng(3), []
+    for _ in range(60):
+        data = np.round(rng.lognormal(10, 1, 1000), 2)
+        low, _, high = np.asarray(
+            measured.mechanism.draw(measured.statistic.exact(data, neighbours=ADD).value, rng=rng)
+        )
+        found.append((high - low, low - 0.01 <= np.sort(data)[499] <= high + 0.01))
+    widths, held = np.mean(found, axis=0)
+    assert widths < 2100
+    assert held > 0.9
+
+
 @pytest.mark.parametrize("q", [1e-9, 1e-4, 0.9999, 1 - 1e-9])
 @pytest.mark.parametrize("rows", [0, 1, 60])
 def test_the_ends_of_the_data_have_answers(q, rows):
-    statistic = Quantiles(probabilities=q, bounds=Bounds(0, 1000, grid=1), interval=0.95, counts=True)
+    statistic = Quantiles(probabilities=q, bounds=Bounds(0, 1000, grid=1), interval=0.95)
     exact = statistic.exact(np.arange(rows), neighbours=ADD)
-    for epsilon in (1e-6, 1.0, 1000.0):
-        low, estimate, high = statistic.mechanism(PureDP(epsilon), exact.sensitivity).draw(exact.value)
+    for whole in (PureDP(1e-6), PureDP(1.0), PureDP(1000.0), GaussianDP(1e-6), GaussianDP(1.0), GaussianDP(1000.0)):
+        low, estimate, high = statistic.mechanism(whole, exact.sensitivity).draw(exact.value)
         assert 0 <= low <= estimate <= high <= 1000
-
-
-def test_a_stored_choice_says_what_it_said():
-    asked = Quantiles(probabilities=0.5, bounds=Bounds(0, 9, grid=1), interval=0.95)
-    assert "counts" not in asked.to_dict()
-    assert Quantiles(probabilities=0.5, bounds=Bounds(0, 9, grid=1), interval=0.95, counts=True).to_dict()["counts"]
 
 
 def test_many_quantiles_of_groups_from_one_release():

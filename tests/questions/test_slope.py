@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import pyarrow
@@ -28,13 +29,16 @@ SMALL = {"predictor": Bounds(0, 2, grid=1), "outcome": Bounds(0, 1, grid=1)}
 WIDE = Schema(columns={"x": Bounds(0, 1, grid=1e-6), "y": Bounds(0, 1, grid=1e-6)})
 
 
-def moved(of: PairSlopes, rows: list[tuple[int, int]], more: tuple[int, int], salt: str) -> int:
-    """ℓ₁ distance between the histograms without and with one row more."""
-    found = []
-    for data in (rows, [*rows, more]):
-        steps, counts = of.histogram(np.array(data, dtype=float).reshape(-1, 2), salt)
-        found.append(dict(zip(steps.tolist(), counts.tolist(), strict=True)))
-    return sum(abs(found[0].get(step, 0) - found[1].get(step, 0)) for step in found[0].keys() | found[1].keys())
+def cells(of: PairSlopes, rows: list[tuple[float, float]], salt: str) -> Counter[int]:
+    """The histogram of some rows."""
+    steps, counts = of.histogram(np.array(rows, dtype=float).reshape(-1, 2), salt)
+    return Counter(dict(zip(steps.tolist(), counts.tolist(), strict=True)))
+
+
+def moved(one: Counter[int], other: Counter[int]) -> tuple[int, int]:
+    """ℓ₁ distance of two histograms, and the square of their ℓ₂ distance."""
+    changes = [abs(one[step] - other[step]) for step in one.keys() | other.keys()]
+    return sum(changes), sum(change**2 for change in changes)
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 3])
@@ -42,12 +46,17 @@ def test_one_row_more_moves_three_cells_for_each_pair(pairs):
     """All rows of a universe of six, with many ties, and data sets of up to 14 rows."""
     of = PairSlopes(**SMALL, pairs=pairs)
     universe = [(float(x), float(y)) for x, y in itertools.product(range(3), range(2))]
-    rng, worst = np.random.default_rng(7), 0
+    rng, added, replaced = np.random.default_rng(7), [], []
     for trial in range(250):
         rows = [universe[i] for i in rng.integers(6, size=rng.integers(0, 15))]
-        worst = max(worst, *(moved(of, rows, more, str(trial)) for more in universe))
-    assert worst == of.sensitivity(neighbours=Neighbours.ADD_REMOVE).l1 == 3 * pairs
-    assert of.sensitivity(neighbours=Neighbours.REPLACE_ONE).l1 == 6 * pairs
+        less, *more = (cells(of, [*rows, *one], str(trial)) for one in ([], *([row] for row in universe)))
+        added += [moved(less, one) for one in more]
+        replaced += [moved(*both) for both in itertools.combinations(more, 2)]
+    for found, neighbours, reached in ((added, Neighbours.ADD_REMOVE, 1.0), (replaced, Neighbours.REPLACE_ONE, 0.6)):
+        declared = of.sensitivity(neighbours=neighbours)
+        assert reached * declared.l1 <= max(one for one, _ in found) <= declared.l1
+        assert 0.4 * declared.l2**2 < max(square for _, square in found) <= declared.l2**2
+    assert declared.l1 == 6 * pairs
 
 
 def test_the_order_of_others_stays_and_does_not_follow_the_values():

@@ -42,13 +42,14 @@ NO_RESULTS = {
     ),
     "still private": "Exact Dataset Arms Totals Spending Snapshot FineCounts UnitRows DesignTotals",
     "parts of a result": (
-        "Entry Reading Reservation IntervalEnds Contrast ArmMean MeasuredTable NoisyVector MeasuredRange "
+        "Entry Reading Reservation Contrast ArmMean MeasuredTable NoisyVector MeasuredRange "
         "NotePart CrossTable Finding Cells View TestDesign "
         "ProfiledNumber Stage Located CellCounts FineCounts FoundBounds ColumnProfile UnitSizes "
         "BundledLedger Decision Term Coefficient FittedModel DesignMoments DesignCells"
     ),
     "how it is protected": (
-        "Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload RankClasses LinearFacts"
+        "BeyondBounds NestedCounts Gaussian Laplace Measurement Forecast Component MarginsNoise Shares Workload "
+        "RankClasses LinearFacts"
     ),
     "what an attack goes through": (
         "Answer Choice GeneratedWorld Pipeline Refusal ReplayCase Script SpendingRow World"

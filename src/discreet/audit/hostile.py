@@ -74,13 +74,11 @@ def _mechanisms() -> dict[str, Call]:
         (m.RankDeficientGaussian(scale=1.0, total=5), [3, 4]), (m.JamesSteinGaussian(scale=1.0), [3, 4, 5]),
     ]  # fmt: skip
     points: dict[str, Any] = {"lowest": 0, "highest": 4, "grid": 1.0, "groups": 1}
-    shares: dict[str, Any] = {"first": 0.3, "second": 0.7, "shares": ((0.5, 0.5),), "miss": 0.05}
     calls: dict[str, Call] = {
         "PrivateLabels": (d.PrivateLabels, {}),
         "PrivateBounds": (d.PrivateBounds, {"low": 0, "high": 9, "grid": 1, "proportion": 0.95, "epsilon": 0.1}),
         "PrivateLimit": (d.PrivateLimit, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
         "QuantileChoice": (m.QuantileChoice, {"factor": 1.0, "probabilities": (0.5,), **points}),
-        "QuantileInterval": (m.QuantileInterval, {**shares, **points}),
         "NestedCounts": (m.NestedCounts, {"rate": 1.0, "shares": (0.5,), "miss": 0.05, **points}),
     }
     for mechanism, truth in mechanisms:

@@ -38,7 +38,6 @@ from discreet.core.guarantee import Guarantee, PureDP
 from discreet.core.protection import Neighbours
 from discreet.mechanisms.bounded.laplace import ClampedLaplaceLaw, TruncatedLaplaceLaw
 from discreet.mechanisms.box_noise import BoxLaw
-from discreet.mechanisms.choices import quantile
 from discreet.mechanisms.choices.quantile import RankClasses
 from discreet.mechanisms.choices.selection import flip_probabilities
 from discreet.mechanisms.gaussian import GaussianLaw
@@ -223,8 +222,6 @@ def scripted(script: Script) -> Iterator[Script]:
                 for kind in (m.ExponentialMechanism, m.PermuteAndFlip, m.ReportNoisyMax)
             ),
             (RankClasses, "draw", _placed(script)),
-            (quantile, "rough_pair", _paired(script)),
-            (quantile, "picked", _picked(script)),
             *((kind, "shown", _listed(script)) for kind in (m.OptimalSelection, m.GaussianThreshold)),
             (common_labels, "unit_counts", _labelled(script)),
             (step, "exact_events", lambda chances, error, enclose, entropy=None: script.keep(chances)),
@@ -282,44 +279,6 @@ def _ranked(starts: Any, widths: Any, scores: Any, flip: bool) -> Choice:
         counts = np.bincount(place, weights=widths).astype(np.int64)
         scores = np.log(flip_probabilities(np.exp(levels - levels[-1]), counts))[place]
     return Choice.among(starts, widths, scores, exponential=not flip)
-
-
-def _paired(script: Script) -> Callable[..., tuple[int, int]]:
-    """A pair of grid points, among all pairs: the shells of the sampler differ between neighbours."""
-    original = quantile.rough_pair
-
-    def rough_pair(
-        part: Any, targets: tuple[Fraction, Fraction], factor: Fraction, rng: Any, *, flip: bool = False
-    ) -> tuple[int, int]:
-        if rng is not None:
-            return original(part, targets, factor, rng, flip=flip)
-        classes = RankClasses.of(part)
-        common = math.lcm(*(target.denominator for target in targets))
-        first, second = (classes.distances(target, common) for target in targets)
-        rows = np.repeat(first, classes.widths)
-        points = int(classes.widths.sum())
-        # Pairs with the same first point are runs of classes: points × points of them would not fit into memory.
-        starts = points * np.arange(points)[:, None] + (classes.starts - classes.starts[0])
-        widths = np.broadcast_to(classes.widths, starts.shape)
-        logs = -float(factor / common) * np.maximum.outer(rows, second).astype(float)
-        pairs = _ranked(starts.ravel(), widths.ravel(), logs.ravel(), flip)
-        ends = divmod(script.choice(pairs), points)
-        lowest = int(classes.starts[0])
-        return lowest + min(ends), lowest + max(ends)
-
-    return rough_pair
-
-
-def _picked(script: Script) -> Callable[..., int]:
-    original = quantile.picked
-
-    def picked(distances: Any, factor: Fraction, multiplicity: Any, rng: Any, *, flip: bool = False) -> int:
-        if rng is not None:
-            return original(distances, factor, multiplicity, rng, flip=flip)
-        places = np.arange(distances.size)
-        return script.choice(_ranked(places, np.ones_like(places), -float(factor) * distances, flip))
-
-    return picked
 
 
 _LABELS = ("A", "B", "C")

@@ -163,9 +163,8 @@ def _chosen() -> Iterator[tuple[Any, list[Any], str, Protect]]:
         name = "QuantileChoice" + (", recursive" if recursive else "")
         yield ranks, [4.0, 0.0, 1.0, 99.0], name, _sharpest(m.QuantileChoice, statistic=ranks)
     around = q.Quantiles(probabilities=0.5, bounds=Bounds(0, 4, grid=1), interval=0.9)
-    yield around, [4.0, 0.0, 1.0, 99.0], "QuantileInterval", _sharpest(m.QuantileInterval, statistic=around)
     for high, how in ((4, ""), (40, ", in rounds")):
-        counted = replace(around, bounds=Bounds(0, high, grid=1), counts=True)
+        counted = replace(around, bounds=Bounds(0, high, grid=1))
         yield counted, [4.0, 0.0, 1.0, 99.0], f"NestedCounts{how}", _sharpest(m.NestedCounts, statistic=counted)
 
 

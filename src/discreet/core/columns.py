@@ -114,6 +114,7 @@ class Bounds:
     value: RowExpression | None = None
     missing: Sequence[str | float] = ()
     computed_kinds: ClassVar[tuple[str, ...]] = ("number",)
+    private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):

@@ -10,7 +10,6 @@ from .choices.group_selection import GaussianThreshold as GaussianThreshold
 from .choices.group_selection import OptimalSelection as OptimalSelection
 from .choices.nested_counts import NestedCounts as NestedCounts
 from .choices.quantile import QuantileChoice as QuantileChoice
-from .choices.quantile import QuantileInterval as QuantileInterval
 from .choices.selection import ExponentialMechanism as ExponentialMechanism
 from .choices.selection import PermuteAndFlip as PermuteAndFlip
 from .choices.selection import ReportNoisyMax as ReportNoisyMax

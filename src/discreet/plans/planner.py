@@ -531,7 +531,7 @@ class Rehearsing(Planner):
 
     def ask(self, question: Question[Any]) -> Any:
         """Rehearse a question."""
-        question = question.changed(schema=_rehearsable(question.schema))
+        question = question.changed(schema=_rehearsable(question.schema)).alone
         if question.omit is not None:
             raise InvalidParameter("omit", question.omit, "is not rehearsed", "Rehearse the question without omit.")
         if not question.rehearsed:

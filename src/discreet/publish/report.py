@@ -736,6 +736,9 @@ def _verdict(test: Mapping[str, Any] | None, variables: Mapping[str, str]) -> Ma
 
 def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str, Any]:
     question, answer = entry.question, entry.answer
+    published = answer.published()
+    clipped = published.pop("clipped", None)
+    counted = [question.counted_words(), clipped and f"of clipped values: {clipped}"]
     return {
         "name": entry.name,
         "title": entry.title,
@@ -743,11 +746,11 @@ def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str,
         "meaning": meaning_of(question, variables),
         "subject": question.subject_words(variables),
         "noun": question.noun_words(variables),
-        "counted": question.counted_words(),
+        "counted": "; ".join(filter(None, counted)) or None,
         "readings": [_named(reading.to_dict(), variables) for reading in _readings(question, answer)],
         "margins": [_named(reading.to_dict(), variables) for reading in answer.margin_readings()],
         "test": _verdict(answer.verdict(), variables),
-        **answer.published(),
+        **published,
     }
 
 

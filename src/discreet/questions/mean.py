@@ -47,6 +47,9 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         rows turns noise in totals into noise in the mean, which is the largest for a mean at an end of the bounds.
     all_rows
         Whether all rows of a unit count, with weights that add up to its limit, instead of some that it keeps.
+    beyond
+        Whether the answer tells which share of the values lies beyond the bounds: by default under ρ and μ, where that
+        makes other noise 2 % larger, and with private bounds. Under ε it makes other noise a tenth larger.
     output
         Where the number of rows is public: ``"bounded"`` conditions Laplace noise on the bounds (holohan2018), and
         ``"inflated"`` moves what falls outside to the ends (liu2019). A plan states what that costs.
@@ -76,6 +79,7 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         "expected_mean": form.NUMBER,
         "all_rows": form.FLAG,
         "output": form.METHOD,
+        "beyond": form.FLAG,
     }
     ways: ClassVar[Mapping[str, tuple[Any, ...]]] = {"output": tuple(OUTPUTS)}
     under_design: ClassVar[bool] = True
@@ -88,6 +92,7 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
     expected_mean: float | None = None
     all_rows: bool = False
     output: str | None = None
+    beyond: bool | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:

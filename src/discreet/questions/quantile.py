@@ -15,17 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.core import requirements
 from discreet.core.columns import Bands
 from discreet.core.errors import InvalidParameter, NoPopulationInterval, WrongType
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats
 from discreet.core.numbers import not_below
 from discreet.core.protection import ROW, Neighbours, Protection, Unit
 from discreet.core.schema import Bounds, Contribution
-from discreet.core.sensitivity import Exact, Sensitivity
+from discreet.core.sensitivity import Exact, Sensitivity, root_up
 from discreet.mechanisms.choices.nested_counts import NestedCounts
 from discreet.mechanisms.choices.quantile import (
     Histogram,
     QuantileChoice,
-    QuantileInterval,
     RankClasses,
     share_of,
     simulated,
@@ -55,78 +54,10 @@ from discreet.results.frames import Reading
 from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
 
-# ---- Sampled shares: how far the shares of a random sample are from those of the population it is from
-#
-# P(X ≤ k) ≤ Φ(−√(2n·H((k + 1)/n, q))) for a binomial number X of n rows below its mean, with H the relative entropy
-# (zubkov2013). Both functions hold for every number of rows from the one that is given on. Proof:
-# ``docs/proofs/quantile.md``.
-
-
-_STRATA = 4000
-"""Of the noise: its tail is averaged from above, so more of them lose less."""
-
-
-def sampled_shares(q: float, rows: int, miss: float) -> tuple[float, float]:
-    """Shares around q that a binomial share of at least ``rows`` draws leaves with probability ``miss`` each side.
-
-    Examples
-    --------
-    >>> sampled_shares(0.5, 10_000, 0.02)
-    (0.489631, 0.510369)
-    """
-    from scipy import optimize, special  # heavy, and only needed for intervals
-
-    budget = float(special.ndtri(miss)) ** 2 / (2 * rows)
-
-    def spent(share: float) -> float:
-        return float(_entropy(share, q)) - budget
-
-    # A share s is left where k + 1 ≤ sn + 1, so s is the point of that entropy moved out by 1/n.
-    low = 0.0 if spent(0.0) <= 0 else max(float(optimize.brentq(spent, 0.0, q)) - 1 / rows, 0.0)
-    high = 1.0 if spent(1.0) <= 0 else min(float(optimize.brentq(spent, q, 1.0)) + 1 / rows, 1.0)
-    # Outwards to six digits: shares stay short decimals, so ranks stay exact.
-    return float(Fraction(math.floor(low * 10**6), 10**6)), float(Fraction(math.ceil(high * 10**6), 10**6))
-
-
-def noise_miss(q: float, shares: tuple[float, float], rows: int, error: float, factor: float) -> float:
-    """The chance that noise may leave a sample's shares where an interval misses q with probability ``error`` at most.
-
-    The noise takes an end y ranks inside its share with probability miss · e^(−factor·y) at most. So an interval is
-    wrong where a sample falls short by more than nothing, or, in the part ``miss`` of all cases, by more than that
-    exponential lacks.
-
-    Examples
-    --------
-    >>> shares = sampled_shares(0.5, 10_000, 0.02)
-    >>> noise_miss(0.5, shares, 10_000, 0.05, 1.0), round(noise_miss(0.5, shares, 10_000, 0.05, 0.05), 3)
-    (1.0, 0.108)
-    """
-    inside = np.append(-np.log(np.arange(_STRATA - 1, 0, -1) / _STRATA) / factor, math.inf)
-    alone, both = 0.0, 0.0
-    for share, at in ((shares[0], q), (1 - shares[1], 1 - q)):
-        alone += float(_short(share, at, rows, 0.0)) if share > 0 else 0.0  # at share 0 the noise alone decides
-        both += float(np.mean(_short(share, at, rows, inside)))
-    return min(1.0, max(error - alone, 0.0) / (both - alone) * (1 - 1e-9))
-
-
-def _short(share: float, q: float, rows: int, inside: float | NDArray[np.float64]) -> Floats:
-    """Bound on P(X ≤ share · rows + inside)."""
-    from scipy import special
-
-    moved = np.minimum(share + (1 + np.asarray(inside)) / rows, q)
-    return np.where(moved < q, special.ndtr(-np.sqrt(2 * rows * _entropy(moved, q))), 1.0)[()]
-
-
-def _entropy(share: Floats, q: float) -> Any:
-    from scipy import special
-
-    return special.rel_entr(share, q) + special.rel_entr(1 - np.asarray(share), 1 - q)
-
-
 # ---- Typical ranks: how far published quantiles are off where rows are spread evenly over the bounds
 
 
-Chosen = QuantileChoice | QuantileInterval | NestedCounts
+Chosen = QuantileChoice | NestedCounts
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 _DATA_SETS = 60
@@ -165,20 +96,16 @@ def typical_ranks(mechanism: Chosen, shares: tuple[float, ...], rows: int, level
 
 
 def _sharpness(mechanism: Chosen) -> float:
-    if isinstance(mechanism, QuantileInterval):
-        return mechanism.first + mechanism.second
     return mechanism.factor if isinstance(mechanism, QuantileChoice) else mechanism.rate
 
 
-def _published(
-    data: Histogram, mechanism: QuantileChoice | QuantileInterval, quantiles: int, rng: np.random.Generator
-) -> Integers:
-    """Steps that are published: answers × quantiles × 1, or × 2 for the ends of intervals."""
-    if isinstance(mechanism, QuantileChoice) and not mechanism.recursive:
+def _published(data: Histogram, mechanism: QuantileChoice, quantiles: int, rng: np.random.Generator) -> Integers:
+    """Steps that are published: answers × quantiles × 1."""
+    if not mechanism.recursive:
         return _chosen(data, mechanism, rng)
     alone, truth = replace(mechanism, groups=1), np.array(data)
     drawn = np.array([alone.draw(truth, rng=rng) for _ in range(_ANSWERS)]) / mechanism.grid
-    return np.rint(drawn).astype(np.int64).reshape(_ANSWERS, quantiles, -1)[..., ::2]  # the middle is no end
+    return np.rint(drawn).astype(np.int64).reshape(_ANSWERS, quantiles, 1)
 
 
 def _ranks(targets: Array, rows: int, factor: float) -> Integers:
@@ -224,17 +151,17 @@ def _off(data: Histogram, ends: Integers, targets: Array) -> Array:
 
 _LEVEL = 0.95
 """Of an interval that nobody asked about; a recursion, which has none, leaves it out."""
-_SAMPLING = 0.8
-"""Part of an interval's error probability that is left to sampling alone; noise and sampling share the rest."""
 MOST_POINTS = 2**22
-"""Finest grid for quantiles; every point is a candidate that must be weighed."""
+"""Finest grid for quantiles that are chosen; every point is a candidate that must be weighed."""
+_MOST_COUNTED = 2**60
+"""Finest grid, of all groups together, for those that are read from counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles(Statistic):
     """One quantile or several of a column with a public grid.
 
-    Protect them with `QuantileChoice`; where an interval is wanted, with `QuantileInterval` or `NestedCounts`.
+    Protect them with `QuantileChoice`; where an interval is wanted, with `NestedCounts`.
 
     Parameters
     ----------
@@ -243,15 +170,15 @@ class Quantiles(Statistic):
     bounds
         The column's public limits and grid.
     interval
-        Confidence level of an interval to be published with each quantile, whose middle is then the estimate; None
-        publishes the quantiles alone, each by a sharper choice.
+        Confidence level of an interval to be published with each quantile; None publishes the quantiles alone, each by
+        a sharper choice.
     rows_at_least
         Public lower bound on the number of rows: the interval then covers the quantile of the population the rows
         are a random sample of; without it, the quantile of the data.
     recursive
         Choose several quantiles by splitting the data, so that the cost grows with the logarithm of their number.
-    counts
-        Read the intervals of all quantiles from the same noisy counts, with `NestedCounts`.
+    rows_per_unit
+        How many rows of a unit there may be: they may tell no more of the population than one.
 
     Notes
     -----
@@ -271,7 +198,7 @@ class Quantiles(Statistic):
     interval: float | None = None
     rows_at_least: int | None = None
     recursive: bool = False
-    counts: bool = False
+    rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
         given: Any = self.probabilities
@@ -287,7 +214,7 @@ class Quantiles(Statistic):
         if isinstance(self.bounds, dict):
             object.__setattr__(self, "bounds", _bounds(self.bounds))
         requirements.instance("bounds", self.bounds, Bounds, "Bounds(0, 100, grid=1)")
-        if self.bounds.cells > MOST_POINTS:
+        if self.bounds.cells > MOST_POINTS and self.interval is None:
             raise InvalidParameter(
                 "grid", self.bounds.grid, f"makes more than {MOST_POINTS:,} grid points", "Use a coarser grid."
             )
@@ -297,8 +224,7 @@ class Quantiles(Statistic):
             requirements.positive_integer("rows_at_least", self.rows_at_least)
         if self.recursive and self.interval is not None:
             raise InvalidParameter("recursive", True, "has no intervals", "Leave out one of the two.")
-        if self.counts and (self.interval is None or self.rows_at_least is not None):
-            raise InvalidParameter("counts", True, "needs an interval without rows_at_least", "Leave counts out.")
+        requirements.positive_integer("rows_per_unit", self.rows_per_unit)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -309,18 +235,6 @@ class Quantiles(Statistic):
     def release_type(cls) -> type[Release]:
         return QuantileRelease
 
-    def parameters(self) -> dict[str, Any]:
-        """The fields; answers that were stored before there were counts say nothing of them."""
-        told = super().parameters()
-        return told if self.counts else {name: told[name] for name in told if name != "counts"}
-
-    def _enclosed(self) -> tuple[tuple[float, float], ...]:
-        """For each quantile the shares of rows that an interval must enclose."""
-        if self.interval is None or self.rows_at_least is None:
-            return tuple((q, q) for q in self.shares)
-        each_side = _SAMPLING * (1 - self.interval) / 2
-        return tuple(sampled_shares(q, self.rows_at_least, each_side) for q in self.shares)
-
     def _grid(self) -> dict[str, Any]:
         return {"lowest": self.bounds.lowest, "highest": self.bounds.highest, "grid": self.bounds.grid}
 
@@ -329,38 +243,26 @@ class Quantiles(Statistic):
         return {"probabilities": self.shares, "recursive": self.recursive, **self._grid()}
 
     def intervals(self) -> dict[str, Any]:
-        """Parameters of `QuantileInterval` besides its factors and ``miss``."""
+        """Parameters of `NestedCounts` besides its rate."""
         if self.interval is None:
             raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
-        return {"shares": self._enclosed(), **self._grid()}
-
-    def noise_miss(self, factor: float) -> float:
-        """The chance that a second stage's noise with this factor may leave the shares that an interval encloses."""
-        error = 1 - requirements.level(self.interval)
-        if self.rows_at_least is None:
-            return error
-        each = zip(self.shares, self._enclosed(), strict=True)
-        return min(noise_miss(q, pair, self.rows_at_least, error, factor) for q, pair in each)
+        together = 0 if self.rows_at_least is None else self.rows_per_unit
+        return {"shares": self.shares, "miss": 1 - self.interval, "together": together, **self._grid()}
 
     def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
         """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""
-        kind: type[Chosen] = NestedCounts if self.counts else QuantileInterval
-        kind = QuantileChoice if self.interval is None else kind
+        kind: type[Chosen] = QuantileChoice if self.interval is None else NestedCounts
         return kind.calibrate(guarantee, sensitivity, statistic=self, groups=groups)
 
     def sensitivity(self, *, neighbours: Neighbours, rows_per_unit: int = 1, grouped: bool = False) -> Sensitivity:
         """Largest change of a rank distance; in groups, of the sum over groups of their largest changes."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         rows = requirements.positive_integer("rows_per_unit", rows_per_unit)
-        if self.counts:  # a replaced row leaves one cell for another
-            return Sensitivity(l1=float(rows * neighbours.sides))
+        if self.interval is not None:  # counts: a replaced row leaves one cell for another
+            return Sensitivity(l1=float(rows * neighbours.sides), l2=root_up(Fraction(rows**2 * neighbours.sides)))
         if neighbours is Neighbours.REPLACE_ONE and not (self.recursive or grouped):
             return Sensitivity(l1=float(rows))
-        worst = (
-            Fraction(1)
-            if self.recursive
-            else max(max(share_of(q), 1 - share_of(q)) for pair in self._enclosed() for q in pair)
-        )
+        worst = Fraction(1) if self.recursive else max(max(share_of(q), 1 - share_of(q)) for q in self.shares)
         # In parts of the data a replaced row is removed from one and added to another.
         return Sensitivity(l1=not_below(rows * worst * neighbours.sides))
 
@@ -561,17 +463,18 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             usual_for(self, interval=_LEVEL)
             return self._of_design()
         limits = self.schema.contribution(self.contribution)
-        bounds, coarse = _coarsened(self.schema.bounds(self.column))
         level, least = self._level(), self._independent_rows(limits)
+        groups = self.schema.cells(by, "by")
+        most = MOST_POINTS if level is None else _MOST_COUNTED // groups
+        bounds, coarse = _coarsened(self.schema.bounds(self.column), most)
         statistic = Quantiles(
             probabilities=self._shares(),
             bounds=bounds,
             interval=level,
             rows_at_least=least,
             recursive=self.recursive,
-            counts=isinstance(self.guarantee, PureDP | ApproxDP) and level is not None and least is None,
+            rows_per_unit=1 if least is None else limits.most_rows(1),
         )
-        groups = self.schema.cells(by, "by")
         sensitivity = statistic.sensitivity(
             neighbours=self.schema.neighbours, rows_per_unit=limits.most_rows(groups), grouped=bool(by)
         )
@@ -602,7 +505,9 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     @property
     def _alone(self) -> Quantiles:
         """The quantiles themselves, checked."""
-        return Quantiles(probabilities=self._shares(), bounds=_coarsened(self.schema.bounds(self.column))[0])
+        return Quantiles(
+            probabilities=self._shares(), bounds=_coarsened(self.schema.bounds(self.column), MOST_POINTS)[0]
+        )
 
     def _of_design(self) -> Measurement:
         """The weights in bins, which every quantile is read from."""
@@ -660,10 +565,10 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         return max(1, rows // limits.most_rows(1))
 
 
-def _coarsened(bounds: Bounds) -> tuple[Bounds, int]:
+def _coarsened(bounds: Bounds, most: int) -> tuple[Bounds, int]:
     """The column's grid, or the finest multiple of it with few enough points to weigh each."""
     coarse = 1
-    while (bounds.highest - bounds.lowest) // coarse >= MOST_POINTS:
+    while (bounds.highest - bounds.lowest) // coarse >= most:
         coarse *= 10
     if coarse == 1:
         return bounds, 1

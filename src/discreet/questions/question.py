@@ -32,6 +32,7 @@ from discreet.mechanisms.mechanism import Mechanism, charged_guarantee
 from discreet.mechanisms.omission.behind import BehindOmission
 from discreet.mechanisms.omission.step import Omission, PoissonSample
 from discreet.questions import form
+from discreet.questions.clipped import BeyondBounds, told_beside
 from discreet.questions.grouped import Grouped
 from discreet.results.display import in_a_row, number, plural, within
 from discreet.results.frames import Row
@@ -289,6 +290,30 @@ class Question(ABC, Generic[A]):
         """The same question with other settings."""
         return cast(Self, cast(Any, replace)(self, **settings))
 
+    @cached_property
+    def beside(self) -> BeyondBounds | None:
+        """What the answer tells of values beyond the bounds, where it does."""
+        return told_beside(self)
+
+    @cached_property
+    def alone(self) -> Self:
+        """The question without that, for what it leaves of the guarantee."""
+        return self if self.beside is None else self.changed(guarantee=self.beside.left, beyond=False)
+
+    def _drawn_beside(
+        self, told: BeyondBounds, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed
+    ) -> tuple[A, dict[str, Any]]:
+        """The answer alone, and what is told of values beyond the bounds."""
+        answer = self.alone.draw(rows, replace(claim, steps=claim.steps[:-1]), allowance, passed)
+        return answer, told.draw(rows, claim, allowance)
+
+    def _planned_beside(self, told: BeyondBounds, ledger: Ledger | None) -> Plan:
+        """The plan of the question alone, at the price of both."""
+        plan, charged = self.alone.plan(), self.claim(ledger).guarantee
+        remaining, after = affordable(ledger, charged)
+        notes = *plan.notes, told.note(self.rows_planned or self.schema.size or DEFAULT_ROWS)
+        return replace(plan, guarantee=charged, remaining=remaining, remaining_after=after, notes=notes)
+
     @property
     def rows_planned(self) -> int | None:
         """The number of rows that a plan expects the answer to be of: where they are sampled, those of the sample."""
@@ -361,8 +386,8 @@ class Question(ABC, Generic[A]):
 
     def columns_read(self) -> tuple[str, ...]:
         """Columns of the data that the question reads."""
-        named = [getattr(self, name, None) or () for name in ("column", "columns", "by", "partition_by")]
-        return tuple(name for names in named for name in ([names] if isinstance(names, str) else names))
+        named = {name: getattr(self, name, None) or () for name in ("column", "columns", "by", "partition_by")}
+        return tuple(one for name, names in named.items() for one in column_names(names, name))
 
     def source_columns_read(self) -> tuple[str, ...]:
         """Columns of the source that the question reads as they are, whether anything is declared of them or not."""
@@ -548,6 +573,8 @@ class MeasuredQuestion(Question[A]):
     @cached_property
     def measurement(self) -> Measurement:
         """The recipe by which the question is measured; worked out once."""
+        if self.beside is not None:
+            return self.alone.measurement
         return self._measured() if self.omit is None else self._measured_behind(self.omit)
 
     @cached_property
@@ -597,9 +624,12 @@ class MeasuredQuestion(Question[A]):
                 name: value for name in ("output", "shrink", "known", "between") if (value := getattr(self, name, None))
             },
             **({} if self.omit is None else {"omission": self.omit.to_dict()}),
+            **({} if self.beside is None else {"beyond": True}),
         }
 
     def claim(self, ledger: Ledger | None) -> Claim:
+        if self.beside is not None:
+            return self.beside.claim(self.alone.claim(ledger), self.content(), ledger)
         found = self.measurement
         charged = charged_guarantee(found.mechanism, found.sensitivity, ledger, self.named_guarantee)
         return claim_of_one_draw(found.mechanism, found.sensitivity, charged, self._protection, self.content())
@@ -612,6 +642,10 @@ class MeasuredQuestion(Question[A]):
         return Exact(found.exact(rows), found.sensitivity, self._protection, found.statistic, public)
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> A:
+        if self.beside is not None:
+            answer, kept = self._drawn_beside(self.beside, rows, claim, allowance, passed)
+            release: Any = answer
+            return cast(A, replace(release, public={**release.public, **kept}))
         # the statistic says which kind of release its own is
         return self._told(drawn(self.exact(rows), self.measurement.mechanism, claim, allowance, passed))
 
@@ -623,6 +657,8 @@ class MeasuredQuestion(Question[A]):
         return cast(A, release)
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
+        if self.beside is not None:
+            return self._planned_beside(self.beside, ledger)
         found = self.measurement
         charged = self.claim(ledger).guarantee
         remaining, after = affordable(ledger, charged)
@@ -662,7 +698,7 @@ class MeasuredQuestion(Question[A]):
         rows = [_alternative(found, "")]
         # Parts are weighed for Gaussian noise, and would serve Laplace noise ill.
         if not any(getattr(one, "weighed", False) for one in (found.statistic, getattr(found.statistic, "of", None))):
-            others = other_noise(found.mechanism, self.guarantee, found.sensitivity)
+            others = other_noise(found.mechanism, self.alone.guarantee, found.sensitivity)
             rows += [_alternative(replace(found, mechanism=noise), "") for noise in others]
         for name, values in self.ways.items():
             for value in values:

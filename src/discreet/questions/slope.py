@@ -11,6 +11,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, cast
 
@@ -20,16 +21,13 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
+from discreet.core.guarantee import Guarantee
 from discreet.core.noise.sampler import Floats
-from discreet.core.numbers import not_below
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, matrix
 from discreet.core.schema import Bounds
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.mechanisms.choices.nested_counts import NestedCounts
-from discreet.mechanisms.choices.quantile import QuantileInterval, share_of
-from discreet.mechanisms.mechanism import Mechanism
 from discreet.questions import form
 from discreet.questions.question import (
     DeclaredColumns,
@@ -129,6 +127,7 @@ class PairSlopes(Statistic):
     Guarantee
     ---------
     One row more adds at most 2k slopes and parts at most k pairs: 3k cells move by one in all, under replace-one 6k.
+    So ℓ₂ is at most √5·k and √18·k.
     Proof: ``docs/proofs/slope.md``.
 
     Parameters
@@ -155,7 +154,6 @@ class PairSlopes(Statistic):
     pairs: int = 16
     interval: float = 0.95
     rows_at_least: int | None = None
-    counts: bool = True
 
     def __post_init__(self) -> None:
         for name in ("predictor", "outcome"):
@@ -204,29 +202,24 @@ class PairSlopes(Statistic):
         return {"lowest": -self.cells, "highest": self.cells, "grid": 1.0}
 
     def intervals(self) -> dict[str, Any]:
-        """What has to be enclosed: as a pair of shares, or one after another where they are read from counts."""
+        """What has to be read from counts: the shares to enclose, and the median between them."""
         low, high = self._enclosed()
-        apart = ((low, low), (0.5, 0.5), (high, high)) if low < high else ((0.5, 0.5),)
-        return {"shares": apart if self.counts else ((low, high),), **self.targets()}
-
-    def noise_miss(self, factor: float) -> float:
-        """The chance that noise may leave an interval, once sampling has had its part."""
-        error = 1 - self.interval
-        return error if self.rows_at_least is None else (1 - 2 * _SAMPLING) * error
+        apart, error = (low, 0.5, high) if low < high else (0.5,), 1 - self.interval
+        # What sampling takes on either side is not left for the noise.
+        miss = error if self.rows_at_least is None else (1 - 2 * _SAMPLING) * error
+        return {"shares": apart, "miss": miss, **self.targets()}
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
-        """How far one row moves the counts, or the distance of a rank from its target."""
+        """How far one row moves the counts."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         moved = 3 * self.pairs * neighbours.sides
-        if self.counts:
-            return Sensitivity(l1=float(moved))
-        worst = max(max(share_of(share), 1 - share_of(share)) for share in self._enclosed())
-        return Sensitivity(l1=not_below(moved * worst))
+        # At most 2k in one cell and k from another; 3k and 3k where a row is replaced.
+        square = (5 if neighbours is Neighbours.ADD_REMOVE else 18) * self.pairs**2
+        return Sensitivity(l1=float(moved), l2=root_up(Fraction(square)))
 
-    def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity) -> Mechanism:
-        """The sharpest choice of an interval that meets a guarantee."""
-        kind: type[NestedCounts | QuantileInterval] = NestedCounts if self.counts else QuantileInterval
-        return kind.calibrate(guarantee, sensitivity, statistic=self)
+    def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity) -> NestedCounts:
+        """Counts with the least noise that meets a guarantee."""
+        return NestedCounts.calibrate(guarantee, sensitivity, statistic=self)
 
     def shown_value(self, value: Floats) -> float:
         """The estimate, as a slope."""
@@ -281,17 +274,14 @@ class SlopeRelease(Release):
 
 
 @lru_cache(maxsize=64)
-def _typical_ends(statistic: PairSlopes, mechanism: Mechanism, rows: int) -> Array:
+def _typical_ends(statistic: PairSlopes, mechanism: NestedCounts, rows: int) -> Array:
     """Distances of the farther end from the slope, which is 0, where rows are spread evenly over both bounds."""
     rng = np.random.default_rng(1)  # no data is read: a plan says the same each time
     spread = [(bounds.low, bounds.high) for bounds in (statistic.predictor, statistic.outcome)]
     data = [np.column_stack([rng.uniform(*ends, rows) for ends in spread]) for _ in range(_DATA_SETS)]
     histograms = [statistic.histogram(columns, str(place)) for place, columns in enumerate(data)]
     counted = [one for one in histograms for _ in range(_ANSWERS)]
-    if isinstance(mechanism, NestedCounts):
-        drawn = mechanism.simulated([(steps, rows) for steps, rows in counted], rng)
-    else:
-        drawn = np.array([mechanism.draw(one, rng=rng) for one in counted])
+    drawn = mechanism.simulated([(steps, rows) for steps, rows in counted], rng)
     return np.array([max(map(abs, statistic.ends(np.ravel(one)))) for one in drawn])
 
 
@@ -371,7 +361,6 @@ class SlopeQuestion(MeasuredQuestion[SlopeRelease]):
             pairs=self.pairs,
             interval=self.interval,
             rows_at_least=public if self.rows_at_least is None else self.rows_at_least,
-            counts=isinstance(self.guarantee, PureDP | ApproxDP),
         )
         sensitivity = statistic.sensitivity(neighbours=self.schema.neighbours)
         mechanism = statistic.mechanism(self.guarantee, sensitivity)

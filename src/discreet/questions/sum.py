@@ -212,12 +212,13 @@ class SumQuestion(MeasuredQuestion[Release]):
     also: ClassVar[tuple[str, ...]] = ("total",)
     heading: ClassVar[str] = "Total {subject}"
     meaning: ClassVar[str] = "The total of {subject}."
-    forms: ClassVar[form.Forms] = {"column": form.COLUMN, "by": form.COLUMNS}
+    forms: ClassVar[form.Forms] = {"column": form.COLUMN, "by": form.COLUMNS, "beyond": form.FLAG}
     under_design: ClassVar[bool] = True
     column: str
     _: KW_ONLY
     by: str | Sequence[str] = ()
     contribution: Contribution | None = None
+    beyond: bool | None = None
 
     @classmethod
     def suggested(cls, columns: DeclaredColumns) -> dict[str, Any]:

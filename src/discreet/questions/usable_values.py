@@ -18,6 +18,7 @@ from discreet.core.schema import Bounds, Contribution
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.additive import additive_noise
 from discreet.questions import form
+from discreet.questions.clipped import percent
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names, fractions
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading
@@ -160,18 +161,13 @@ class UsableValuesRelease(Release):
         shown = [
             (
                 f"usable, {reading.label}" if "side" not in reading.labels else reading.label,
-                f"{_percent(reading.estimate)} % "
-                f"({_percent(reading.noise.low)} to {_percent(reading.noise.high)} %, 95 %)",
+                f"{percent(reading.estimate)} % "
+                f"({percent(reading.noise.low)} to {percent(reading.noise.high)} %, 95 %)",
             )
             for reading in self.readings()
             if reading.noise is not None
         ]
         return [*shown, *self.protection_facts()]
-
-
-def _percent(given: Any) -> str:
-    share = float(given)
-    return f"{100 * share:.0f}" if share > 0.1 or share == 0 else f"{100 * share:.2g}"
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,11 @@ class Release(Readable):
         """The noisy measurement behind the value."""
         return self.value if self.measurement is None else self.measurement
 
+    @property
+    def clipped(self) -> str | None:
+        """Which shares of values lie beyond their bounds, where that was told, too."""
+        return self.public.get("clipped")
+
     def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the true value in the data, from the known distribution of the noise."""
         checked = requirements.level(level)
@@ -249,7 +254,7 @@ class Release(Readable):
         return errors
 
     def published(self) -> dict[str, Any]:
-        return protection_published(self, self.mechanism.to_dict(), str(self.sensitivity))
+        return protection_published(self, self.mechanism.to_dict(), str(self.sensitivity)) | {"clipped": self.clipped}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
@@ -305,7 +310,9 @@ class Release(Readable):
         counted = self.public.get("counted")  # what of each unit the value is about
         facts = [
             *([] if counted is None else [("counted", counted)]),
-            *((name, self.public[name]) for name in ("bounds", "limit") if name in self.public),  # released first
+            *(
+                (name, self.public[name]) for name in ("bounds", "limit", "clipped") if name in self.public
+            ),  # released first
             ("guarantee", promise_words(self.guarantee, self.words.get("noun", str(self.unit)))),
             ("protects against", str(self.protection)),
             ("release", f"{self.release_id[:8]}, {moment(self.created)}"),

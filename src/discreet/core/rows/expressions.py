@@ -367,15 +367,18 @@ USABLE, BELOW, ABOVE = 1, 2, 3
 """Marks of values."""
 
 
+def placed(value: Any, low: Any, high: Any) -> Any:
+    """The mark of a number that may lie below or above its bounds; 0 where there is none."""
+    import ibis
+
+    return ibis.cases((value.isnull(), 0), (low, BELOW), (high, ABOVE), else_=USABLE).cast("int8")
+
+
 def usable(column: Any, declared: Column, name: str, written: Dialect = _PLAIN) -> Any:
     """`USABLE` where a value can be read, lies within its bounds, is on its list; `BELOW` or `ABOVE` them; else 0."""
     if isinstance(declared, Bounds):
-        import ibis
-
         value = _value_of(column, declared, name, written)
-        low, high = value < declared.low, value > declared.high
-        marks = ((value.isnull(), 0), (low, BELOW), (high, ABOVE))
-        return ibis.cases(*marks, else_=USABLE).cast("int8")
+        return placed(value, value < declared.low, value > declared.high)
     if isinstance(declared, Categories):
         found = ~_no_label(column, declared, name) & _code(column, declared, name).notnull()
     else:

@@ -309,7 +309,7 @@ def _feature_fields(encoded: str, value: Any, declared: Column, marked: bool) ->
         reach = declared.cells
     else:
         raise SourceError(f"column {encoded!r}: a feature has bounds or a list of labels. Nothing was spent.")
-    mark = {MARK + encoded: value.between(low, high).fill_null(False).cast("int8")} if marked else {}
+    mark = {MARK + encoded: expressions.placed(value, value < low, value > high)} if marked else {}
     value = expressions.clipped(value, low, high)
     value = value if missing is None else value.fill_null(missing)
     return {encoded: value.cast(_narrowest(reach)), **mark}

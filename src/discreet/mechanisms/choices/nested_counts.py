@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
 
@@ -21,9 +21,10 @@ from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion
 from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Floats, Truth, generator
-from discreet.core.numbers import decimal, greatest, not_below, up
+from discreet.core.numbers import decimal, greatest, least, not_below, up
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms.choices import quantile
+from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.loss_distribution import ImpliedProfile
 from discreet.mechanisms.mechanism import Law, Mechanism
@@ -36,10 +37,13 @@ _GAIN = 0.95
 """A further round must promise an interval that is so much narrower."""
 _ROUGH, _FINE = 2.6, 1.96
 """Standard errors around a quantile that the next round looks at, and that an interval has."""
-_LADDER = 17
-"""Rungs to each side, by factors of 10^(1/4): four decades."""
+_SAMPLED = 2.35
+"""Standard errors of sampling that it looks at besides, for the quantile of a population."""
+_DECADES = 4, 7
+"""Of the ladder to each side, by factors of 10^(1/4): at least, and at most on grids that are wider by four more."""
 _FEWEST, _MOST = 8, 200
 """Cells that a round cuts what is left of a quantile into."""
+_ROUNDED = 2.0**-20
 _LATTICE = 8.0
 """Scale of noise on the lattice on which sums of it are worked out: larger noise takes a coarser lattice."""
 
@@ -47,8 +51,10 @@ _LATTICE = 8.0
 # ---- The law of the noise that decides which cells a quantile may lie in
 
 
-def _variance(scale: float) -> float:
-    """Of two-sided geometric noise: 2a/(1 − a)² with a = e^(−1/scale)."""
+def _variance(scale: float, normal: bool = False) -> float:
+    """Of two-sided geometric noise: 2a/(1 − a)² with a = e^(−1/scale); or of normal noise."""
+    if normal:
+        return scale**2
     return 0.5 / math.sinh(min(0.5 / scale, 300.0)) ** 2
 
 
@@ -92,12 +98,17 @@ def _possible(
     scale: float,
     chance: float,
     exact: bool = True,
+    normal: bool = False,
 ) -> NDArray[np.bool_]:
     """For ``lower`` of so many cells: whether noise reaches so far with at least a chance, which is at most a half.
 
     Where ``exact`` is False, as for plans, by the first four cumulants of the noise in place of its law.
     """
-    squares = 2 * scale**2 * ((1 - share) ** 2 * lower + share**2 * (cells - lower))
+    terms = (1 - share) ** 2 * lower + share**2 * (cells - lower)
+    if normal:  # each count is rounded to 2⁻²⁰ of the scale or less
+        rounded = reached - cells * (_ROUNDED * scale)
+        return np.asarray(rounded <= NormalDist().inv_cdf(1 - chance) * scale * np.sqrt(terms))
+    squares = 2 * scale**2 * terms
     # Noise is symmetric, and beyond Bernstein's bound it is too unlikely: its law decides in between.
     bound = np.maximum(reached, 0.0) ** 2 / (2 * (squares + max(share, 1 - share) * scale * np.maximum(reached, 0.0)))
     found = np.asarray(bound <= -math.log(chance))
@@ -116,6 +127,53 @@ def _possible(
     return found
 
 
+# ---- Sampling: how far the rows below the population's quantile are from its share of all rows
+
+
+_ANGLES = 24
+_NUMBER = 0.02
+"""Part of the chance to miss a quantile that is left to the number of rows, which is noisy, too."""
+_HALVINGS = 50
+
+
+@lru_cache(maxsize=64)
+def quarter_disc(miss: float) -> tuple[Array, Array]:
+    """Pairs (x, y) such that noise beyond y and sampling beyond x, of one of them, has the chance ``miss`` at most.
+
+    In standard deviations of two normal numbers: the corners of steps around a quarter of a disc.
+
+    Examples
+    --------
+    >>> sampled, noise = quarter_disc(0.025)
+    >>> float(sampled[0].round(3)), float(noise[-1].round(3)), len(noise)
+    (2.354, 2.354, 24)
+    """
+    far = least(lambda z: math.exp(-z * z / 2) / 4 + NormalDist().cdf(-z) <= miss, 2.0)
+    turns = np.linspace(0.0, math.pi / 2, _ANGLES + 1)
+    return far * np.cos(turns[:-1]), far * np.sin(turns[1:])
+
+
+def sampled_beyond(share: float, rows: Array, far: Array) -> Array:
+    """Rows by which a binomial number exceeds ``share`` of so many draws, but for the chance of ``far`` deviations.
+
+    For each number of rows, along the first axis, and each distance: by the inequality of zubkov2013.
+
+    Examples
+    --------
+    >>> sampled_beyond(0.5, np.array([400.0]), np.array([1.96])).round(1).tolist()
+    [[20.6]]
+    """
+    from scipy.special import rel_entr  # heavy, and only needed here
+
+    many = rows[:, None]
+    low, high = np.full((rows.size, far.size), share), np.ones((rows.size, far.size))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        short = rel_entr(middle, share) + rel_entr(1 - middle, 1 - share) <= far**2 / (2 * many)
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.asarray(np.minimum(many * (high - share) + 1, many * (1 - share)))
+
+
 # ---- A round: noisy counts of cells, what they leave of a quantile, and the cells of the next round
 #
 # All groups go through a round at once, as one list of edges, group after group. An edge is told by its distance from
@@ -131,6 +189,7 @@ class _Counted:
     """The place of each group's first edge; after them, the number of edges."""
     counts: Array
     scale: float
+    normal: bool = False
 
     @classmethod
     def of(
@@ -140,14 +199,16 @@ class _Counted:
         span: int,
         scale: float,
         rng: np.random.Generator | None,
+        normal: bool = False,
     ) -> _Counted:
         """Counts of rows between edges, both told by their place in their group and ``span`` times the group."""
         keys, weights = rows
         totals = np.bincount(np.searchsorted(edges, keys, side="right") - 1, weights=weights, minlength=edges.size)
         inside = np.append(np.diff(edges // span) == 0, False)
         counts = np.zeros(edges.size)
-        counts[inside] = Geometric(scale).draw(totals[inside].astype(np.int64), rng=rng)
-        return cls(edges % span, np.append(0, np.flatnonzero(~inside) + 1), counts, scale)
+        noise = Gaussian(scale) if normal else Geometric(scale)
+        counts[inside] = noise.draw(totals[inside].astype(np.int64), rng=rng)
+        return cls(edges % span, np.append(0, np.flatnonzero(~inside) + 1), counts, scale, normal)
 
     @cached_property
     def upto(self) -> Array:
@@ -164,12 +225,24 @@ class _Counted:
         total = self.upto[self.first[1:] - 1] - before
         return np.asarray(self.upto - self.each(before) - share * self.each(total))
 
+    def rows(self, chance: float) -> Array:
+        """For each group a number of rows that the true one exceeds with this chance at most."""
+        cells = np.diff(self.first) - 1
+        found = self.upto[self.first[1:] - 1] - self.upto[self.first[:-1]]
+        if self.normal:
+            reach = NormalDist().inv_cdf(1 - chance) * self.scale * np.sqrt(cells) + cells * (_ROUNDED * self.scale)
+        else:  # Bernstein's bound
+            far = -math.log(chance) * self.scale
+            reach = far + np.sqrt(far**2 + 4 * far * self.scale * cells)
+        return np.asarray(np.maximum(found + reach, 1.0))
+
     def left(
-        self, share: float, miss: float | None = None, *, exact: bool = True
+        self, share: float, miss: float | None = None, *, exact: bool = True, together: int = 0
     ) -> tuple[quantile.Integers, quantile.Integers, quantile.Integers]:
         """For each group the first and the last cell that the quantile may lie in, and the one that it seems to lie in.
 
-        Roughly where nothing is said of the chance to miss it, else by the law of the noise.
+        Roughly where nothing is said of the chance to miss it, else by the law of the noise. Of the quantile of the
+        population, where ``together`` says how many rows of the sample may be alike.
         """
         over = self.over(share)
         cells = self.each(np.diff(self.first) - 1)
@@ -179,11 +252,12 @@ class _Counted:
         above, below = ~inner, ~inner
         if miss is None:
             terms = (1 - share) ** 2 * lower + share**2 * (cells - lower)
-            reach = _ROUGH * np.sqrt(_variance(self.scale) * terms)
+            sampled = self.each(self.rows(0.5)) * share * (1 - share) * together
+            reach = _ROUGH * np.sqrt(_variance(self.scale, self.normal) * terms) + _SAMPLED * np.sqrt(sampled)
             above, below = above | (over <= reach), below | (over >= -reach)
         else:
-            for found, side in ((above, over), (below, -over)):
-                found[inner] = _possible(share, side[inner], lower[inner], cells[inner], self.scale, miss / 2, exact)
+            for found, side, q in ((above, over, share), (below, -over, 1 - share)):
+                found[inner] = self._possible(share, side, q, lower, cells, inner, miss, exact, together)
         reached = np.flatnonzero(ends | (inner & (over >= 0)))
         seems = reached[np.searchsorted(reached, self.first[:-1], side="right")] - 1
         kept = above & np.append(below[1:], False) & ~ends
@@ -192,9 +266,36 @@ class _Counted:
         start, end = (np.searchsorted(places, self.first[one]) for one in (slice(None, -1), slice(1, None)))
         return places[start], places[end - 1], seems
 
-    def interval(self, share: float, miss: float, *, exact: bool) -> quantile.Integers:
+    def _possible(
+        self,
+        share: float,
+        side: Array,
+        q: float,
+        lower: quantile.Integers,
+        cells: quantile.Integers,
+        inner: NDArray[np.bool_],
+        miss: float,
+        exact: bool,
+        together: int,
+    ) -> NDArray[np.bool_]:
+        """Whether noise, or noise and sampling together, reach so far."""
+        of = lower[inner], cells[inner], self.scale
+        if not together:
+            return _possible(share, side[inner], *of, miss / 2, exact, self.normal)
+        rows = self.rows(_NUMBER * miss)
+        away, noise = quarter_disc((1 - _NUMBER) * miss / 2)
+        sampled = together * sampled_beyond(q, rows / together, away)
+        found = np.zeros(int(inner.sum()), dtype=bool)
+        for turn, reach in enumerate(noise.tolist()):
+            open_ = np.flatnonzero(~found)
+            beyond = (side - self.each(sampled[:, turn]))[inner][open_]
+            chance = NormalDist().cdf(-reach)
+            found[open_] = _possible(share, beyond, of[0][open_], of[1][open_], self.scale, chance, exact, self.normal)
+        return found
+
+    def interval(self, share: float, miss: float, *, exact: bool, together: int) -> quantile.Integers:
         """Lower end, estimate and upper end of each group, in steps above the lowest point."""
-        first, last, seems = self.left(share, miss, exact=exact)
+        first, last, seems = self.left(share, miss, exact=exact, together=together)
         over = self.over(share)
         highest = np.maximum.reduceat(over, np.column_stack([self.first[:-1], seems + 1]).ravel())[::2]
         before, after = np.minimum(highest, 0.0), np.maximum(over[seems + 1], 0.0)
@@ -232,10 +333,17 @@ def _ranges(starts: quantile.Integers, sizes: quantile.Integers) -> quantile.Int
     return np.arange(ends[-1]) + np.repeat(starts - ends + sizes, sizes)
 
 
-def _best(rows: Array, noise: float) -> tuple[Array, quantile.Integers]:
-    """The fewest rows inside an interval, noise·√m for the noise of m cells and rows/m for their size, and that m."""
-    cells = np.clip((2 * rows / noise) ** (2 / 3), _FEWEST, _MOST)
-    return noise * np.sqrt(cells) + rows / cells, np.rint(cells).astype(np.int64)
+def _root_not_below(square: Fraction) -> float:
+    """The smallest float whose square is at least this."""
+    return least(lambda scale: Fraction(scale) ** 2 >= square, math.sqrt(square))
+
+
+def _best(rows: Array, noise: float, sampled: Array) -> tuple[Array, quantile.Integers]:
+    """The fewest rows inside an interval, √(noise²·m + sampled²) with m cells and rows/m for their size, and that m."""
+    cells = (2 * rows / noise) ** (2 / 3)
+    for _ in range(4):  # the point where one more cell gains nothing; at once where nothing is sampled
+        cells = np.clip(np.sqrt(2 * rows * np.sqrt(noise**2 * cells + sampled**2)) / noise, _FEWEST, _MOST)
+    return np.sqrt(noise**2 * cells + sampled**2) + rows / cells, np.rint(cells).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,18 +355,23 @@ class NestedCounts(Mechanism):
     Parameters
     ----------
     rate
-        Privacy loss per row that is added: the sum of 1/scale over all rounds.
+        Privacy loss per row that is added: the sum of 1/scale over all rounds, of 1/scale² where noise is normal.
     shares
         Which quantiles.
     miss
         Probability, at most, that an interval does not hold its quantile.
     lowest, highest, grid, groups
         The public grid and the number of disjoint groups of rows, as in `QuantileChoice`.
+    normal
+        Whether the noise is normal, for μ and ρ, and not geometric, for ε.
+    together
+        How many rows of one unit may be alike, where the intervals are for the population that units are a sample of;
+        0 where they are for the data.
 
     Notes
     -----
     **Guarantee.** A row is in one cell of each round, so a unit with m rows moves the counts of a round by at most
-    Δ₁ = m under add/remove and 2m under replace-one: ε = Δ₁·rate.
+    Δ₁ = m under add/remove and 2m under replace-one: ε = Δ₁·rate. With normal noise μ² = Δ₂²·rate; Δ₂ is m and √2·m.
 
     Examples
     --------
@@ -277,8 +390,13 @@ class NestedCounts(Mechanism):
     highest: int
     grid: float
     groups: int = 1
+    normal: bool = False
+    together: int = 0
 
     def __post_init__(self) -> None:
+        if self.together != 0:
+            requirements.positive_integer("together", self.together)
+        requirements.instance("normal", self.normal, bool, "normal=True or False")
         object.__setattr__(self, "rate", requirements.positive("rate", self.rate))
         quantile.require_grid(self)
         if not requirements.probability("miss", self.miss, below_one=False) > 0:
@@ -298,22 +416,32 @@ class NestedCounts(Mechanism):
         statistic: quantile.RankStatistic | None = None,
         groups: int = 1,
     ) -> Self:
-        """The least noise that meets ``guarantee``, or its ε alone where it has a δ, for intervals of ``statistic``."""
+        """The least noise that meets ``guarantee`` for intervals of ``statistic``: geometric under ε, also with a δ."""
         described: quantile.RankStatistic = requirements.instance(
-            "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, counts=True, …)"
+            "statistic", statistic, quantile.RankStatistic, "statistic=Quantiles(interval=0.95, …)"
         )
-        target = decimal(guarantee.epsilon if isinstance(guarantee, ApproxDP) else guarantee.to(PureDP).epsilon)
-        moved = Fraction(sensitivity.require_l1())
-        if target == 0:
-            raise InvalidParameter("guarantee", guarantee, "leaves nothing to count with", "Pass epsilon > 0.")
-        rate = greatest(lambda rate: Fraction(rate) * moved <= target, float(target / moved))
-        wanted = described.intervals()
-        shares = tuple(low for low, _ in wanted.pop("shares"))
-        return cls(rate=rate, shares=shares, miss=described.noise_miss(rate), groups=groups, **wanted)
+        normal = not isinstance(guarantee, PureDP | ApproxDP)
+        if normal:
+            square = Fraction(Gaussian.calibrate(guarantee, sensitivity).scale) ** 2
+            rate = greatest(lambda rate: Fraction(rate) * square <= 1, float(1 / square))
+        else:
+            target = decimal(guarantee.epsilon if isinstance(guarantee, ApproxDP) else guarantee.to(PureDP).epsilon)
+            moved = Fraction(sensitivity.require_l1())
+            if target == 0:
+                raise InvalidParameter("guarantee", guarantee, "leaves nothing to count with", "Pass epsilon > 0.")
+            rate = greatest(lambda rate: Fraction(rate) * moved <= target, float(target / moved))
+        return cls(rate=rate, groups=groups, normal=normal, **described.intervals())
 
     def profile(self, sensitivity: Sensitivity) -> Profile:
-        """That of a pure ε."""
+        """That of a pure ε, or of one normal noise with the same sum of squares."""
+        if self.normal:
+            scale = greatest(lambda scale: Fraction(scale) ** 2 * Fraction(self.rate) <= 1, self.rate**-0.5)
+            return Gaussian(scale).profile(sensitivity)
         return ImpliedProfile(PureDP(up(Fraction(self.rate) * Fraction(sensitivity.require_l1()))))
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields; what was stored before there was normal noise, or sampling, says nothing of them."""
+        return {name: told for name, told in super().parameters().items() if told or name not in ("normal", "together")}
 
     def check(self, exact: Exact) -> None:
         """Refuse what is not a histogram on this grid."""
@@ -352,7 +480,9 @@ class NestedCounts(Mechanism):
     def ladder(self) -> quantile.Integers:
         """Edges of the first round: closer and closer to zero, or to the end that is next to it."""
         centre = min(max(0, self.lowest), self.highest)
-        away = (self.highest - self.lowest) * 10 ** (-np.arange(_LADDER) / 4)
+        reach, (fewest, most) = self.highest - self.lowest, _DECADES
+        decades = min(max(math.ceil(math.log10(max(reach, 1))) - 4, fewest), most)
+        away = reach * 10 ** (-np.arange(4 * decades + 1) / 4)
         inside = np.concatenate([[centre, centre + 1], centre + np.rint(away), centre - np.rint(away)]).astype(np.int64)
         ends = [self.lowest, self.highest + 1]
         return np.unique(np.concatenate([ends, inside[(inside > ends[0]) & (inside < ends[1])]]))
@@ -360,7 +490,11 @@ class NestedCounts(Mechanism):
     def _noise(self, rate: float) -> float:
         """Standard error, in rows and for one cell per quantile, of what decides on the worst of them."""
         worst = max((1 - share) ** 2 + share**2 for share in self.shares)
-        return math.sqrt(_variance(1 / rate) * worst * len(self.shares) / 2)
+        return math.sqrt(_variance(self._scale(rate), self.normal) * worst * len(self.shares) / 2)
+
+    def _scale(self, rate: float) -> float:
+        """The scale of noise that takes so much of the rate."""
+        return rate**-0.5 if self.normal else 1 / rate
 
     def _rounds(
         self, parts: Sequence[quantile.Histogram], rng: np.random.Generator | None, *, exact: bool
@@ -383,16 +517,21 @@ class NestedCounts(Mechanism):
                 asked = np.flatnonzero(here)
                 if not asked.size:
                     continue
-                scale = not_below(1 / (left if ending else _SHARE * left))
+                part = left if ending else _SHARE * left
+                scale = not_below(1 / part)
+                if self.normal:
+                    scale = _root_not_below(1 / part)
                 some = here[keys // span]
-                counted = _Counted.of((keys[some], weights[some]), edges[here[edges // span]], span, scale, rng)
+                counted = _Counted.of(
+                    (keys[some], weights[some]), edges[here[edges // span]], span, scale, rng, self.normal
+                )
                 if ending:
-                    own = [counted.interval(share, self.miss, exact=exact) for share in shares]
+                    own = [counted.interval(share, self.miss, exact=exact, together=self.together) for share in shares]
                     found[asked] = np.stack(own, axis=1) + self.lowest
                     going[asked] = False
                     continue
-                left -= 1 / Fraction(scale)
-                kept = [counted.left(share)[:2] for share in shares]
+                left -= 1 / Fraction(scale) ** (2 if self.normal else 1)
+                kept = [counted.left(share, together=self.together)[:2] for share in shares]
                 cells, stops = self._next(counted, kept, float(left))
                 last[asked] = stops | (more == 1)
                 hull = [counted.edges[one] for first, end in kept for one in (first, end + 1)]
@@ -411,10 +550,12 @@ class NestedCounts(Mechanism):
         """For each group, cells for each quantile in the next round, and whether it should be the last."""
         inside = [counted.upto[end + 1] - counted.upto[first] for first, end in found]
         rows = np.maximum(np.max(inside, axis=0), 4 * counted.scale)
-        stop, cells = _best(rows, 2 * _FINE * self._noise(rate))
+        worst = max(share * (1 - share) for share in self.shares)
+        sampled = 2 * _SAMPLED * np.sqrt(np.maximum(counted.rows(0.5), 1.0) * worst * self.together)
+        stop, cells = _best(rows, 2 * _FINE * self._noise(rate), sampled)
         share = float(_SHARE)
-        fewer, finer = _best(1.5 * rows, 2 * _ROUGH * self._noise(share * rate))
-        on = _best(fewer, 2 * _FINE * self._noise((1 - share) * rate))[0]
+        fewer, finer = _best(1.5 * rows, 2 * _ROUGH * self._noise(share * rate), sampled)
+        on = _best(fewer, 2 * _FINE * self._noise((1 - share) * rate), sampled)[0]
         widths = [counted.edges[end + 1] - counted.edges[first] for first, end in found]
         goes_on = (np.max(widths, axis=0) > _FEWEST) & (on < _GAIN * stop)
         return np.where(goes_on, finer, cells), ~goes_on

@@ -117,6 +117,11 @@ class MeanComparison(Readable):
         return min(1.0, self.simultaneous * float(self.contrast.pvalue()))
 
     @property
+    def clipped(self) -> str | None:
+        """Which shares of values lie beyond their bounds, where that was told, too."""
+        return self.noisy.get("clipped")
+
+    @property
     def privacy_share(self) -> float:
         """Share of the variance that is due to privacy."""
         contrast = self.contrast
@@ -183,7 +188,7 @@ class MeanComparison(Readable):
         return found
 
     def published(self) -> dict[str, Any]:
-        return protection_published(self, {"name": self.method}, None)
+        return protection_published(self, {"name": self.method}, None) | {"clipped": self.clipped}
 
     def verdict(self) -> Mapping[str, Any]:
         return {"test": "equal means", "pvalue": self.pvalue, "said": self.sentences()}
@@ -280,6 +285,7 @@ class MeanComparison(Readable):
             ("standard error", f"{expected(self.standard_error)}; its square is {private} privacy noise"),
             *((f"mean of {one.label}", reading_line(one.to_dict())) for one in self.arm_means()),
             ("method", self.method),
+            *([] if self.clipped is None else [("clipped", self.clipped)]),
             ("guarantee", promise_words(self.guarantee, str(self.protection.unit))),
             ("protects against", str(self.protection)),
             ("release", f"{self.release_id[:8]}, {moment(self.created)}"),
@@ -653,7 +659,8 @@ class ArmComparisons(Readable):
     def facts(self) -> list[tuple[str, str]]:
         found = told_numbers(one.difference().to_dict() for one in self.pairs)
         together = f"{pvalue_equation(self.joint_test.pvalue)}, by Welch's test of all arms"
-        return [*found, ("equal means", together), ("note", self.correction())]
+        clipped = [("clipped", told) for told in (self.pairs[0].clipped,) if told]
+        return [*found, ("equal means", together), ("note", self.correction()), *clipped]
 
     def rows(self) -> list[Row]:
         rows = [row for one in self.pairs for row in one.rows()]

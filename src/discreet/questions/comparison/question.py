@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
@@ -415,6 +415,7 @@ class OutcomesOfArms(Question[A]):
         "arm": form.METHOD,
         "expected_sd": form.NUMBER,
         "expected_rows": form.WHOLE,
+        "beyond": form.FLAG,
     }
     read_as: ClassVar[str]
     """What a plan gives the error of."""
@@ -427,8 +428,10 @@ class OutcomesOfArms(Question[A]):
     arm: str = "public"
     expected_sd: float | None = None
     expected_rows: int | None = None
+    beyond: bool | None = None
 
     def _validate(self) -> None:
+        self.beside  # noqa: B018  (refuses what nothing can be told of)
         self._check_arms()
         if self.expected_rows is not None:
             requirements.positive_integer("expected_rows", self.expected_rows, at_least=2 * self._arms)
@@ -506,10 +509,23 @@ class OutcomesOfArms(Question[A]):
             "statistic": self.statistic.to_dict(),
             "method": self._method.parameters(),
             "schema": self.schema.facts_of([self.column, self.by]),
+            **({} if self.beside is None else {"beyond": True}),
         }
 
     def claim(self, ledger: Ledger | None) -> Claim:
+        if self.beside is not None:
+            return self.beside.claim(self.alone.claim(ledger), self.content(), ledger)
         return self._terms().claim()
+
+    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> A:
+        if self.beside is None:
+            return self._compared(rows, allowance, passed)
+        answer, kept = self._drawn_beside(self.beside, rows, claim, allowance, passed)
+        return cast(A, told_of(answer, self.guarantee, kept))
+
+    @abstractmethod
+    def _compared(self, rows: Snapshot, allowance: Allowance, passed: Passed) -> A:
+        """The comparison alone."""
 
     # ---- plans: arms of equal sizes, as many rows each as were said or are usual -----------------------------------
 
@@ -557,6 +573,8 @@ class OutcomesOfArms(Question[A]):
         return None
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
+        if self.beside is not None:
+            return self._planned_beside(self.beside, ledger)
         remaining, after = affordable(ledger, self.claim(ledger).guarantee)
         planned = self.methods_plan()
         unsaid = () if self.expected_rows else (EXPECTED_ROWS,)
@@ -697,6 +715,9 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> MeanComparison:
         if self.schema.design is not None:
             return _of_design(self._means.draw(rows, claim, allowance, passed))
+        return super().draw(rows, claim, allowance, passed)
+
+    def _compared(self, rows: Snapshot, allowance: Allowance, passed: Passed) -> MeanComparison:
         if self.partition_by is None:
             arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
         else:
@@ -726,6 +747,13 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
         if planned is None or planned.method != PartitionLikelihood.name:  # its notes are about partitions
             return unsaid
         return (*unsaid, *planned.notes)
+
+
+def told_of(answer: Any, guarantee: Guarantee, kept: Mapping[str, Any]) -> Any:
+    """A comparison, or several, with what was told of values beyond the bounds, for the guarantee of both."""
+    if isinstance(answer, ArmComparisons):
+        return replace(answer, pairs=tuple(told_of(one, guarantee, kept) for one in answer.pairs))
+    return replace(answer, guarantee=guarantee, noisy=answer.noisy | kept)
 
 
 def _of_design(means: Any) -> MeanComparison:
@@ -773,7 +801,7 @@ class ArmsQuestion(OutcomesOfArms[ArmComparisons]):
         if self._arms < 2:
             raise InvalidParameter("by", self.by, "must have two labels or more, control first", "Declare two labels.")
 
-    def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> ArmComparisons:
+    def _compared(self, rows: Snapshot, allowance: Allowance, passed: Passed) -> ArmComparisons:
         arms = arms_on_engine(rows, self._selected(), self.statistic.partitions)
         return compare_arm_totals(arms, self._terms(), allowance, passed, against_control=True)
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from discreet.core import requirements
 from discreet.core.columns import Bounds
@@ -55,6 +55,7 @@ class PrivateBounds(Bounds):
     {'proportion': 0.999, 'epsilon': 0.1}
     """
 
+    private: ClassVar[bool] = True
     proportion: float = 0.95
     epsilon: float = 0.1
 
@@ -262,6 +263,8 @@ def settled(question: Question[A], schema: Schema, found: Mapping[str, ProfileRe
     bounds, notes = between_edges(question, schema), {}
     # What a plan expects need not lie within the bounds that are found.
     changed: dict[str, Any] = {"expected_mean": None} if hasattr(question, "expected_mean") else {}
+    if question.beside is not None:  # by default, because the bounds were private
+        changed["beyond"] = True
     released = {
         name: _divisible(declared_by(one, name, schema.bounds(name)), _binned(question, name))
         for name, one in ((key.removeprefix(BOUNDS), one) for key, one in found.items() if key.startswith(BOUNDS))

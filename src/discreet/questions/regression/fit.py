@@ -579,6 +579,7 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
         "on": form.COLUMNS,
         "formula": form.FORMULA,
         "expected_rows": form.WHOLE,
+        "beyond": form.FLAG,
     }
     column: str = ""
     on: str | Sequence[str] = ()
@@ -586,6 +587,7 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     formula: str | None = None
     contribution: Contribution | None = None
     expected_rows: int | None = None
+    beyond: bool | None = None
     made: Mapping[str, Parts] = field(default_factory=dict, init=False, repr=False, compare=False)
     computed: Sequence[str] = field(default=(), init=False, repr=False, compare=False)
 

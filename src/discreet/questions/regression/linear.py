@@ -348,7 +348,7 @@ class RegressionQuestion(CoefficientsQuestion):
         ]
 
     def claim(self, ledger: Ledger | None) -> Claim:
-        if not self.several_steps:
+        if self.beside is not None or not self.several_steps:
             return super().claim(ledger)
         measured = self.measurement
         moments = cast(Moments, measured.statistic)
@@ -370,7 +370,7 @@ class RegressionQuestion(CoefficientsQuestion):
         )
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance, passed: Passed) -> RegressionRelease:
-        if not self.several_steps:
+        if self.beside is not None or not self.several_steps:
             return super().draw(rows, claim, allowance, passed)
         # Moments, then squares around what they say: the last step reads nothing private of the others.
         *draws, last = claim.steps
