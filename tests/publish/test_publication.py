@@ -195,7 +195,7 @@ def test_words_for_columns_reach_readers_and_spend_nothing_again(facts, tmp_path
     plan.write_text(PLAN.replace('"weekly income"', '"Income"'), encoding="utf-8")
     assert Job(plan).run(output=tmp_path).drawn == 0
     assert "## Mean income in €" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    wrong = {"lable": "lable = 'weekly income': is not a setting", "label = 3 #": "label = 3 must be text"}
+    wrong = {"lable": "lable = 'weekly income': is not a setting", "label = 3 #": "label = 3: must be text"}
     for key, words in wrong.items():
         text = PLAN.replace('label = "weekly', f'{key} = "weekly').replace("3 # =", "3 } #")
         plan.write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -36,7 +36,6 @@ from discreet.publish.report import (
     methods_markdown,
     methods_page,
     report_facts,
-    worded,
 )
 from discreet.questions.profile.released_first import check_approvable, released_first
 from discreet.results.charts import plot_readings
@@ -272,12 +271,6 @@ class JobResult(Tidy):
             "kept": None if self.kept is None else str(self.kept),
             "warnings": list(self.warnings),
         }
-
-
-def _told(planned: Plan, words: Mapping[str, str]) -> Plan:
-    """A plan with the columns called as readers are told."""
-    parts = tuple((worded(name, words), error, effect) for name, error, effect in planned.parts)
-    return replace(planned, read=worded(planned.read, words), parts=parts)
 
 
 def _errors(*found: float | None) -> tuple[str, ...]:
@@ -602,7 +595,7 @@ class Job:
             planned = []
             for question in self.file.questions:
                 try:
-                    planned.append((question.name, _told(planner(question.question), self.file.variables)))
+                    planned.append((question.name, planner(question.question)))
                 except errors.DiscreetError as failure:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
@@ -755,8 +748,7 @@ class Job:
         self, ledger: Ledger, made: _Made, run: int, progress: Callable[[RunProgress], None] | None
     ) -> tuple[list[tuple[PlannedQuestion, Any]], int]:
         options = self.file.open_options()
-        words = self.file.variables
-        session = Session(options.pop("source"), self.file.schema, ledger=ledger, words=words, **options)
+        session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
         self._check_columns(session, [one for one in self.file.questions if not made.answered(one, run)])
         answers, drawn = [], 0
         for done, question in enumerate(self.file.questions, start=1):

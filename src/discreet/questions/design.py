@@ -516,7 +516,7 @@ class DesignComparison(Readable):
 
     def heading(self) -> str:
         told = f"Difference of means by {', '.join(self.release.grouping.by)}"
-        return str(self.release.words.get("heading", told))
+        return str(self.words.get("heading", told))
 
     def facts(self) -> Facts:
         difference = told_numbers([self.readings()[0].to_dict()])
@@ -581,10 +581,10 @@ class DesignTables(Readable):
         return self.release.to_dict()
 
     def heading(self) -> str:
-        return str(self.release.words.get("heading", f"Estimated counts by {', '.join(self.release.grouping.by)}"))
+        return str(self.words.get("heading", f"Estimated counts by {', '.join(self.release.grouping.by)}"))
 
     def facts(self) -> Facts:
-        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
+        return [*told_numbers(self.told_readings()), *self.release.protection_facts()]
 
 
 _BINS = 64
@@ -742,10 +742,10 @@ class DesignQuantiles(Readable):
 
     def heading(self) -> str:
         told = f"Quantiles of {next(iter(self.release.grouping.by)).removesuffix(_IN_BINS)}"
-        return str(self.release.words.get("heading", told))
+        return str(self.words.get("heading", told))
 
     def facts(self) -> Facts:
-        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
+        return [*told_numbers(self.told_readings()), *self.release.protection_facts()]
 
 
 def cells_of(release: GroupedRelease[DesignRelease]) -> DesignCells:

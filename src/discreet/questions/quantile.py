@@ -466,9 +466,7 @@ class QuantileRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show of a release."""
-        told = [one.to_dict() for one in self.readings()]
-        name = f"{told[0]['label']} quantile" if len(told) == 1 else "quantile"
-        return [*told_numbers(one | {"measure": name} for one in told), *self.protection_facts()]
+        return [*told_numbers(self.told_readings()), *self.protection_facts()]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Each quantile, with the interval that was published with it."""

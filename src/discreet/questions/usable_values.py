@@ -159,12 +159,12 @@ class UsableValuesRelease(Release):
         """The facts to show."""
         shown = [
             (
-                f"usable, {reading.label}" if "side" not in reading.labels else reading.label,
-                f"{_percent(reading.estimate)} % "
-                f"({_percent(reading.noise.low)} to {_percent(reading.noise.high)} %, 95 %)",
+                f"usable, {reading['label']}" if "side" not in reading["labels"] else reading["label"],
+                f"{_percent(reading['estimate'])} % "
+                f"({_percent(reading['noise']['low'])} to {_percent(reading['noise']['high'])} %, 95 %)",
             )
-            for reading in self.readings()
-            if reading.noise is not None
+            for reading in self.told_readings()
+            if reading["noise"] is not None
         ]
         return [*shown, *self.protection_facts()]
 

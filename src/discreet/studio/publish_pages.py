@@ -27,7 +27,7 @@ from discreet.plans.skeleton import command_lines, notebook, python_script
 from discreet.publish.export import export, read_facts
 from discreet.publish.files import anchored_heads, write_anchor
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.report import charted, findings, named_quantiles, table_words
+from discreet.publish.report import charted, findings, table_words, with_named_quantiles
 from discreet.results.wording import attacker_words
 from discreet.studio.desk import Desk, form_of
 from discreet.studio.guard import PUBLISHED_POLICY
@@ -230,7 +230,7 @@ def run_page(desk: Desk, request: Request, notice: str | None = None) -> Respons
         waits = not finished and job.not_approved(ledger) is not None
     directory = file.output / (file.period or "")
     facts = read_facts(directory) if finished and (directory / "results.json").exists() else None
-    found = [named_quantiles(one) for one in facts["releases"]] if facts is not None else []
+    found = [with_named_quantiles(one) for one in facts["releases"]] if facts is not None else []
     shown = {**_shared(desk, document, file, "run"), "notice": notice or (run.refusal if run is not None else None)}
     return desk.page(
         "run.html",

@@ -397,7 +397,7 @@ class RegressionRelease(Release):
     def facts(self) -> Facts:
         """Every coefficient with its intervals, then how it was protected."""
         unsaid = {"estimate": "nothing known", "noise": None}
-        told = told_numbers(one.to_dict() | (unsaid if one.population is None else {}) for one in self.readings())
+        told = told_numbers({**one, **(unsaid if one["population"] is None else {})} for one in self.told_readings())
         return [*told, self._fit_fact(), ("rows", f"{round(self.nobs):,}"), *self.protection_facts()]
 
     def verdict(self) -> Mapping[str, Any]:
@@ -483,7 +483,8 @@ class RegressionRelease(Release):
         return LinearEstimate(float(scipy.special.expit(found.estimate)), None, self.design, along, found)
 
     def heading(self) -> str:
-        return f"{'Logistic regression' if self._logistic else 'Regression'} of {self.design.outcome.name}"
+        kind = "Logistic regression" if self._logistic else "Regression"
+        return str(self.words.get("heading", f"{kind} of {self.design.outcome.name}"))
 
     def _fit_fact(self) -> tuple[str, str]:
         """How well the fit describes the outcome."""

@@ -86,7 +86,7 @@ class TestedRelease(Readable):
         return {"result": self.result.to_dict(), "release": self.release.to_dict()}
 
     def heading(self) -> str:
-        return str(self.release.words.get("heading", self.result.heading()))
+        return str(self.words.get("heading", self.result.heading()))
 
     def facts(self) -> Facts:
         return [("answer", verdict(self.verdict())), *self.result.facts(), *self.release.facts()]
