@@ -7,6 +7,7 @@ import pyarrow
 import pytest
 
 from discreet import Bounds, Categories, Schema, Session
+from discreet.results.printed import named_reading
 
 HOSTILE = r"a&b|<i>_%$#{}\~^[x]"
 
@@ -161,6 +162,9 @@ def test_charts_terms_and_tables_call_columns_as_readers_know_them() -> None:
     margins = str(session.tables([["S"], ["S", "AGEP"]], bins={"AGEP": [0, 40, 120]}, epsilon=1.0))
     assert "\n  Sex\n" in margins
     assert "\n  Sex × Age\n" in margins
+    together = session.covariance_matrix(["INC", "AGEP"], epsilon=1.0)
+    told = [named_reading(one.to_dict(), together.words["names"]) for one in together.readings(["INC", "AGEP"])]
+    assert not {"INC", "AGEP"} & {*told[2]["label"].split(" · "), *told[2]["labels"].values()}
     compared = " ".join(str(session.compare_means("INC", by="S", epsilon=1.0)).split())
     assert "Does mean yearly income in dollars differ by sex?" in compared
     assert "one person's data" in compared

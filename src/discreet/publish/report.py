@@ -80,6 +80,15 @@ class CrossTable:
         """All numbers in the table."""
         return [one for _, cells in self.lines for one in cells if one is not None]
 
+    def same_noise(self) -> str | None:
+        """How far noise moves every cell by itself, where that is the same in all of them and no sampling is added."""
+        own = [one for one in self.readings() if {*self.down, self.across} <= {*place_of(one)}]
+        errors = {one["standard_error"] for one in own}
+        widths = [one["noise"]["high"] - one["noise"]["low"] for one in own if one["noise"]]
+        if len(errors) > 1 or len(widths) < len(own) or any(one["population"] for one in own):
+            return None
+        return tick_words(max(widths) / 2, 1.0) if own[0]["measure"] in WHOLE else None
+
 
 def grids(readings: Sequence[ReadingFacts]) -> list[CrossTable]:
     """The tables that show these numbers of one measure; none where a list is clearer.
@@ -747,11 +756,14 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
     lines = [f"## {plain(release['title'])}", "", plain(release["meaning"]), ""]
     lines += [line for said in findings(release) for line in (plain(said), "")]
     for measure, readings in by_measure(release["readings"]).items():
+        if measure == "mode":
+            continue  # the finding says it
         words = measure_words(release, measure)
         words = f"{words[:1].upper()}{words[1:]}"
         for grid in grids([*readings, *(release["margins"] if measure == "count" else [])]):
             lines += [plain(f"{words} by {grid.name}:"), "", *markdown_table(_crossed(grid)), ""]
-        lines += [plain(f"{words}, with 95 % intervals:"), "", *markdown_table(listed(readings)), ""]
+        known = ", with 95 % intervals" if any(one[kind] for one in readings for kind in _KINDS) else ""
+        lines += [plain(f"{words}{known}:"), "", *markdown_table(listed(readings)), ""]
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
         lines += [f"Counted: {plain(release['counted'])}.", ""]
@@ -761,9 +773,18 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
 def _crossed(grid: CrossTable) -> Iterable[Sequence[str]]:
     """Header and lines of a table with labels on both sides."""
     yield [*grid.down, *(label_words(head, grid.across) for head in grid.heads)]
+    decimals = common_decimals(grid.readings())
     for side, cells in grid.lines:
         labels = [label_words(label, name) for name, label in zip(grid.down, side, strict=True)]
-        yield [*labels, *("" if cell is None else reading_words(cell)[0] for cell in cells)]
+        yield [
+            *labels,
+            *("" if cell is None else f"{marked(cell)}{reading_words(cell, decimals)[0]}" for cell in cells),
+        ]
+
+
+def marked(reading: ReadingFacts) -> str:
+    """The mark before a number that is not reliable, as official statistics have it."""
+    return {"unreliable": "[u] ", "caution": "[c] "}.get(reliability(reading), "")
 
 
 # ---- Methods note: what was protected, how, and what was taken as public; ready to be pasted into a publication.

@@ -109,9 +109,6 @@ class Plan(Tidy):
         facts += [
             (one, f"{expected(off)}\t{'–' if least is None else expected(least)}") for one, off, least in self.parts
         ]
-        facts.append(("mechanism", self.mechanism.replace("_", " ")))
-        if self.scale is not None:
-            facts.append(("scale", number(self.scale)))
         facts.append(("guarantee", "none" if self.guarantee is None else str(self.guarantee)))
         if self.remaining is not None:
             facts += [("ledger now", str(self.remaining)), ("ledger after", str(self.remaining_after))]

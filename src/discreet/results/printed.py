@@ -51,8 +51,8 @@ def _edge(text: str) -> str:
     return f"{int(text):,}" if re.fullmatch(r"-?\d{5,}", text) else text
 
 
-_OF_COLUMNS = ("table", "term", "column")
-"""Labels that are names of columns themselves: a table's, a coefficient's, and that of a column's facts."""
+_OF_COLUMNS = ("table", "term", "column", "with")
+"""Labels that are names of columns themselves: a table's, a coefficient's, and those of facts about columns."""
 
 
 def named_reading(reading: dict[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
@@ -61,7 +61,9 @@ def named_reading(reading: dict[str, Any], variables: Mapping[str, str]) -> dict
         variables.get(name, name): worded(label, variables) if name in _OF_COLUMNS else label
         for name, label in reading["labels"].items()
     }
-    of_a_column = any(reading["labels"].get(name) == reading["label"] for name in _OF_COLUMNS)
+    of_a_column = any(reading["labels"].get(name) == reading["label"] for name in _OF_COLUMNS) or (
+        "column" in reading["labels"]  # of which there may be several, or a centre's number before it
+    )
     label = worded(reading["label"], variables) if of_a_column else reading["label"]
     return {**reading, "labels": labels, "label": label}
 
