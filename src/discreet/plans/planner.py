@@ -297,7 +297,11 @@ class Scenario:
         columns = {}
         for name, told in _known("scenario.columns", data.get("columns", {}), None).items():
             kind: Any = ExpectedLabels if "shares" in told else ExpectedNumbers
-            columns[name] = kind(**_known(f"scenario.columns.{name}", told, tuple(kind.__dataclass_fields__)))
+            given = _known(f"scenario.columns.{name}", told, tuple(kind.__dataclass_fields__))
+            if missing := [key for key in ("mean", "sd") if kind is ExpectedNumbers and key not in given]:
+                fix = f"Write {missing[0]} = 10, for example."
+                raise InvalidParameter(f"scenario.columns.{name}.{missing[0]}", None, "is missing", fix)
+            columns[name] = kind(**given)
         return cls(rows=data.get("rows", 0), columns=columns, rows_per_unit=data.get("rows_per_unit", 1.0))
 
     @classmethod
