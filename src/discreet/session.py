@@ -124,8 +124,6 @@ class Session(Questions):
     related
         The sources of the tables that the schema calls related, by name; or, for each, a dict of what `open_source`
         takes, such as ``{"source": "visits.csv", "delimiter": ";"}``.
-    words
-        What readers are told in the place of names: ``{"INC": "yearly income in dollars", "row": "person"}``.
 
     Examples
     --------
@@ -157,7 +155,6 @@ class Session(Questions):
         thousands: str | None = None,
         symbols: str = "",
         related: Mapping[str, Any] | None = None,
-        words: Mapping[str, str] | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
@@ -167,7 +164,6 @@ class Session(Questions):
             budget = guarantee_of(budget, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
         self.schema = requirements.instance("schema", schema, Schema, "a Schema")
         self._lock, self._use = RLock(), InUse("session")
-        self._words = dict(words or {})
         self._taken: dict[tuple[str, ...], Snapshot] = {}
         self._step: Omission | None = None
         self._private = has_private_facts(schema)
@@ -203,7 +199,7 @@ class Session(Questions):
             question = question if self._step is None else question.changed(omit=self._step)
             asked = question.of_source(self.source_names)
             answer = own._answer(asked, None if given is None else text("name", given))
-            return cast(A, asked.titled(answer, self._words))
+            return cast(A, asked.titled(answer, self.schema.names_for_readers()))
 
     def where(self, condition: str) -> Session:
         """The same session over the rows for which a condition holds; see `Formula` for what can be written.

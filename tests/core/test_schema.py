@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.core.errors import DiscreetError
+from discreet.core.errors import DiscreetError, InvalidParameter
 from discreet.core.protection import Neighbours
-from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
+from discreet.core.schema import Bounds, Categories, Contribution, Feature, PrivacyUnit, PrivateLabels, Schema
 from discreet.plans.declarations import schema_from_dict
 
 
@@ -95,3 +95,31 @@ def test_every_value_lands_on_the_grid_inside_the_bounds(value, width, low):
 )
 def test_limits_of_a_unit(limits, groups, rows, in_a_group):
     assert (limits.most_groups(12), limits.most_rows(12), limits.most_rows_in_a_group()) == (groups, rows, in_a_group)
+
+
+def test_what_readers_are_told_changes_no_declaration_and_is_kept():
+    def declared(**said):
+        columns = {"INC": Bounds(0, 10, **said), "P": PrivateLabels(label=said.get("label", ""))}
+        spend = Feature(of="INC", take="sum", low=0, high=20, label="Spending")
+        unit = PrivacyUnit("id", contribution=Contribution(total=2), label="person")
+        return Schema(columns=columns, unit=unit, features={"spend": spend}, noun="visit")
+
+    schema = declared(label="Income", measured_in="€")
+    assert schema == declared()
+    assert hash(schema.columns["INC"]) == hash(Bounds(0, 10))
+    assert schema.facts_of(["INC"]) == declared().facts_of(["INC"])  # a stored answer is found again
+    told = {"spend": "Spending", "id": "person", "row": "visit"}
+    assert schema.names_for_readers() == {"INC": "Income in €", "P": "Income", **told}
+    assert declared(measured_in="€").names_for_readers() == {"INC": "INC in €", **told}
+    assert schema.per_unit().names_for_readers() == schema.names_for_readers()
+    for one in (schema, schema.per_unit()):
+        assert schema_from_dict(one.to_dict()).names_for_readers() == one.names_for_readers()
+        assert schema_from_dict(one.to_dict(named=False)).names_for_readers() == {}
+    assert schema.declaring(INC=Bounds(0, 9)).names_for_readers()["INC"] == "Income in €"
+    two = Schema(columns={"a": Bounds(0, 1, label="Age"), "b": Bounds(0, 1, label="Age")})
+    assert two.names_for_readers() == {}  # readers could not tell them apart
+    with pytest.raises(InvalidParameter, match="names rows, as a column is called row"):
+        Schema(columns={"row": Bounds(0, 1)}, noun="person")
+    for wrong in (3, None, " ", "\0"):
+        with pytest.raises(InvalidParameter, match="must be text"):
+            Bounds(0, 1, label=wrong)

@@ -195,7 +195,7 @@ def test_words_for_columns_reach_readers_and_spend_nothing_again(facts, tmp_path
     plan.write_text(PLAN.replace('"weekly income"', '"Income"'), encoding="utf-8")
     assert Job(plan).run(output=tmp_path).drawn == 0
     assert "## Mean income in €" in (tmp_path / "report.md").read_text(encoding="utf-8")
-    wrong = {"lable": "lable = 'weekly income': is not a setting", "label = 3 #": "label = 3 must be text"}
+    wrong = {"lable": "lable = 'weekly income': is not a setting", "label = 3 #": "label = 3: must be text"}
     for key, words in wrong.items():
         text = PLAN.replace('label = "weekly', f'{key} = "weekly').replace("3 # =", "3 } #")
         plan.write_text(text, encoding="utf-8")
@@ -386,6 +386,9 @@ P = { low = 0, high = 100, label = "Pay", measured_in = "€" }
                 ("histogram", 'column = "P"\nedges = [0, 50, 100]'),
                 ("compare_means", 'column = "P"\nby = "S"'),
                 ("regression", 'column = "P"\non = ["S", "R"]'),
+                ("table", 'columns = ["S", "R"]'),
+                ("tables", 'tables = "all margins of S, R up to 2"'),
+                ("mode", 'column = "S"'),
             )
         ),
         encoding="utf-8",
@@ -411,3 +414,13 @@ P = { low = 0, high = 100, label = "Pay", measured_in = "€" }
     text = (tmp_path / "plan-report" / "report.md").read_text(encoding="utf-8").partition("## The plan")[0]
     assert "The 90 % quantile of pay in € is" in text
     assert not re.search(r"probability|\[0, 50", text)
+    boxes = dict(
+        re.findall(r'type="checkbox"( checked)?> Show the interval.*?<caption>(.*?)</caption>', shown, re.DOTALL)
+    )
+    assert re.fullmatch("Number of people by Sex × Region: ±\xa0\\d for noise in each cell .*", boxes[""])
+    assert boxes[" checked"] == "Number of people by Sex × Region, with 95 % population intervals"
+    assert "<script" not in page
+    assert "The most frequent label is" in shown
+    assert "Mode" not in text
+    assert "one unit's data moves it by at most 1" in text
+    assert not re.search("ℓ₁|ℓ₂|sensitivity", text)

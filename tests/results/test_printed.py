@@ -7,6 +7,7 @@ import pyarrow
 import pytest
 
 from discreet import Bounds, Categories, Schema, Session
+from discreet.results.printed import named_reading
 
 HOSTILE = r"a&b|<i>_%$#{}\~^[x]"
 
@@ -116,9 +117,12 @@ def test_details_say_how_the_noise_was_made(session: Session) -> None:
 
 def test_names_that_readers_are_told_are_said_once_for_all_answers() -> None:
     rows = pyarrow.table({"INC": [30_000.0, 50_000.0] * 500, "S": ["1", "2"] * 500})
-    schema = Schema(columns={"INC": Bounds(0, 100_000), "S": Categories(["1", "2"])})
-    words = {"INC": "Yearly income in dollars", "S": "Sex", "row": "person"}
-    session = Session(rows, schema, ledger=":memory:", epsilon=10.0, words=words)
+    columns = {
+        "INC": Bounds(0, 100_000, label="Yearly income", measured_in="dollars"),
+        "S": Categories(["1", "2"], label="Sex"),
+    }
+    schema = Schema(columns=columns, noun="person")
+    session = Session(rows, schema, ledger=":memory:", epsilon=10.0)
     mean = session.mean("INC", by="S", epsilon=1.0)
     assert str(mean).startswith("Mean yearly income in dollars by sex\n")
     assert str(mean["2"]).startswith("Mean yearly income in dollars by sex: 2\n")
@@ -137,3 +141,31 @@ def test_a_chart_of_counts_has_bars_from_zero_and_bins_in_words(session: Session
     means = session.mean("hours", by="sex", epsilon=1.0, variance=False).plot().to_dict()
     assert "bar" not in [one["mark"]["type"] for one in means["layer"]]
     assert means["title"] == "Mean hours by sex"
+
+
+def test_charts_terms_and_tables_call_columns_as_readers_know_them() -> None:
+    rng = np.random.default_rng(1)
+    rows = pyarrow.table({"INC": rng.uniform(0, 1e5, 500), "AGEP": rng.integers(18, 90, 500), "S": ["1", "2"] * 250})
+    columns = {
+        "INC": Bounds(0, 100_000, label="Yearly income", measured_in="dollars"),
+        "AGEP": Bounds(0, 120, grid=1, label="Age"),
+        "S": Categories.coded({1: "men", 2: "women"}, label="Sex"),
+    }
+    session = Session(rows, Schema(columns=columns, noun="person"), ledger=":memory:", epsilon=100.0)
+    drawn = session.std("INC", by="S", epsilon=1.0).plot().to_dict()
+    axes = {one["encoding"]["x"]["title"] for one in drawn["layer"]}
+    assert axes == {"standard deviation of yearly income in dollars, 95 % intervals"}
+    assert str(session.plan.mean("INC", epsilon=1.0)).startswith("Plan: mean yearly income in dollars\n")
+    fit = session.regression("INC", ["AGEP", "S"], epsilon=50.0)
+    assert str(fit).startswith("What goes along with yearly income in dollars?\n")
+    assert {"Age", "Sex: women"} < {line.split("  ")[1] for line in str(fit).splitlines() if line.startswith("  ")}
+    margins = str(session.tables([["S"], ["S", "AGEP"]], bins={"AGEP": [0, 40, 120]}, epsilon=1.0))
+    assert "\n  Sex\n" in margins
+    assert "\n  Sex × Age\n" in margins
+    together = session.covariance_matrix(["INC", "AGEP"], epsilon=1.0)
+    told = [named_reading(one.to_dict(), together.words["names"]) for one in together.readings(["INC", "AGEP"])]
+    assert not {"INC", "AGEP"} & {*told[2]["label"].split(" · "), *told[2]["labels"].values()}
+    compared = " ".join(str(session.compare_means("INC", by="S", epsilon=1.0)).split())
+    assert "Does mean yearly income in dollars differ by sex?" in compared
+    assert "one person's data" in compared
+    assert str(session.median("INC", epsilon=1.0)).splitlines()[1].split()[0] == "median"

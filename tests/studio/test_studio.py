@@ -520,6 +520,47 @@ def test_the_tour_is_on_made_up_people_and_says_a_word_at_each_step(browser, fol
     assert not list(folder.glob("*.ledger"))
 
 
+def test_a_question_says_what_it_asks_and_may_become_another(browser, folder):
+    mean = '[[release]]\nname = "m"\nask = "mean"\ncolumn = "income"\nexpected_mean = 500\nexpected_rows = 600\n'
+    share = '[[release]]\nname = "s"\nask = "proportion"\ncolumn = "sex"\nlabel = "f"\nepsilon = 0.1\n'
+    (folder / "people.toml").write_text(PLAN + mean + "epsilon = 0.1\n" + share)
+    page = re.sub(
+        r'<select[^>]*aria-label="(.*?)".*?</select>', r"[\1]", browser.get("/plan?plan=people.toml").text, flags=re.S
+    )
+    said = [" ".join(re.sub("<.*?>", " ", one).split()) for one in page.split('<div class="say">')[1:]]
+    assert said[0].startswith("Number of rows by nothing")
+    assert said[1].startswith("What is the [which number] of [column] by nothing")
+    assert said[2].startswith("Share of rows with [column] = [label] by nothing")
+    browser.change("people.toml", ["release", 1, "ask"], "median", "mean")
+    now = tomllib.loads((folder / "people.toml").read_text())["release"][1]
+    assert now == {"name": "m", "ask": "median", "column": "income", "expected_rows": 600, "epsilon": 0.1}
+    assert "Median income" in browser.get("/plan?plan=people.toml").text
+
+
+def test_a_preview_is_made_up_and_spends_nothing(browser, folder):
+    mean = '[[release]]\nask = "mean"\ncolumn = "income"\nepsilon = 0.9\n'
+    (folder / "people.toml").write_text(PLAN + mean)
+    (folder / "people.csv").unlink()  # what is not there is not read
+    page = browser.get("/preview?plan=people.toml").text
+    assert "All of this is made up." in page
+    assert "invented 1,000 rows" in page
+    place = ["scenario", "columns", "income", "mean"]
+    sent = {json.dumps([*place[:3], key]): text for key, text in (("mean", "900"), ("sd", "5"))}
+    sent |= {f"was:{name}": "" for name in sent}
+    page = browser.post("/change?plan=people.toml&to=preview", sent).text
+    [middle] = re.findall(r"The mean income is (\d+)", page)
+    assert 850 < int(middle) < 950
+    assert tomllib.loads((folder / "people.toml").read_text())["scenario"]["rows"] == 1000
+    assert not list(folder.glob("*.ledger"))
+
+
+def test_the_panel_counts_what_is_to_be_corrected(browser, folder):
+    (folder / "people.toml").write_text(PLAN.replace("high = 1000", 'high = "4o"'))
+    page = browser.get("/plan?plan=people.toml").text
+    found = re.search(r'1 answer to correct: <a href="#(\w+)">highest value</a>', page)
+    assert f'id="{found[1]}"' in page
+
+
 def test_a_newcomer_gets_a_plan_from_a_header_alone(browser, folder):
     (folder / "odd.csv").write_bytes("who;höhe\n1;25\n".encode("cp1252"))
     page = browser.get("/new?file=odd.csv&encoding=cp1252").text

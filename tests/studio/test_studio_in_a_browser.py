@@ -175,6 +175,24 @@ def added_and_planned(chromium, folder, asks: list[str]) -> None:
         assert visit.wrong == []
 
 
+def test_a_question_is_a_sentence_with_choices(chromium, folder):
+    (folder / "people.toml").write_text(PLAN)
+    with served(folder) as address:
+        visit = Visit(chromium, address)
+        visit.to("/plan?plan=people.toml&at=column income")
+        page = visit.page
+        page.get_by_role("button", name="Mean income").click()
+        question = page.locator("#release-1")
+        question.locator(".pick > summary").click()
+        question.get_by_label("region", exact=True).check()
+        expect(page.locator("#heading-1")).to_have_text("Mean income by region")
+        expect(question.locator(".pick > summary")).to_have_text("region")
+        question.get_by_label("which number").select_option("median")
+        expect(page.locator("#heading-1")).to_have_text("Median income by region")
+        assert tomllib.loads((folder / "people.toml").read_text())["release"][1]["ask"] == "median"
+        assert visit.wrong == []
+
+
 def test_two_tabs_and_an_editor_lose_nothing(chromium, folder):
     plan = folder / "people.toml"
     plan.write_text(PLAN)
@@ -368,7 +386,8 @@ def test_every_page_is_accessible_and_fits(chromium, folder, width, scheme):
         visit = Visit(chromium, address, viewport={"width": width, "height": 800}, color_scheme=scheme)
         visit.page.get_by_role("button", name="Take a tour").click()
         visit.page.wait_for_url("**/plan?plan=tour.toml*")
-        for step in (*STEPS, *(f"/plan?plan=tour.toml&at={one}" for one in ("data", "columns", "questions"))):
+        tour = [f"/plan?plan=tour.toml&at={one}" for one in ("data", "columns", "release 0")]
+        for step in (*STEPS, *tour, "/preview?plan=tour.toml"):
             visit.to(step)
             visit.page.evaluate(axe)
             found = visit.page.evaluate("rules => axe.run(document, rules)", rules)["violations"]

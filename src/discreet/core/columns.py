@@ -72,12 +72,44 @@ Label = str | int | bool
 Policy = Literal["drop", "refuse"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ForReaders(ABC):
+    """What readers are told in the place of a name. It changes no release, and no comparison of declarations.
+
+    Parameters
+    ----------
+    label
+        The name for readers, such as ``"yearly income"``.
+    measured_in
+        The unit of its numbers, such as ``"dollars"``.
+    """
+
+    label: str = field(default="", compare=False, repr=False)
+    measured_in: str = field(default="", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for key in ("label", "measured_in"):
+            requirements.words(key, getattr(self, key))
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The declaration as plain data, without what readers are told."""
+
+    def named(self) -> dict[str, str]:
+        """What is said, as plain data."""
+        return _given(label=self.label, measured_in=self.measured_in)
+
+    def name_for_readers(self, name: str) -> str:
+        """What readers are told: the label, or this name where there is none, and the unit."""
+        return (self.label or name) + (f" in {self.measured_in}" if self.measured_in else "")
+
+
 _LARGEST = 1e60
 """Fourth powers of such numbers, summed over all rows there are, are floats; so are their reciprocals."""
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Bounds(ForReaders):
     """A numeric column: values are clipped to [low, high] and rounded to multiples of ``grid``.
 
     Parameters
@@ -95,6 +127,8 @@ class Bounds:
         A formula of other declared columns, such as ``Formula("log1p(income)")``, instead of a column of the source.
     missing
         Numbers and words that stand for a missing value, such as ``[-9, "NA"]``.
+    label, measured_in
+        What readers are told: ``label="yearly income", measured_in="dollars"``. They change no release.
 
     Examples
     --------
@@ -117,6 +151,7 @@ class Bounds:
     private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("low", "high"):
             object.__setattr__(self, name, requirements.finite(name, getattr(self, name)))
         low, high = requirements.ordered_bounds("bounds", (self.low, self.high))
@@ -239,7 +274,7 @@ def _default_grid(low: Fraction, high: Fraction) -> float:
 
 
 @dataclass(frozen=True)
-class Categories:
+class Categories(ForReaders):
     """A column of labels from a public list.
 
     Parameters
@@ -257,6 +292,8 @@ class Categories:
         Other spellings, with the label that each means: ``{"Nroth": "north"}``.
     ignore_case
         Ignore the case of the letters A to Z, and blanks around a label.
+    label
+        What readers are told in the place of the column's name.
 
     Examples
     --------
@@ -274,6 +311,7 @@ class Categories:
     computed_kinds: ClassVar[tuple[str, ...]] = ("number", "condition", "label")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.labels, str) or not isinstance(self.labels, Sequence):
             raise WrongType("labels", self.labels, "must be a list of labels", 'Pass ["north", "south"].')
         labels = tuple(self.labels)
@@ -371,7 +409,7 @@ class Categories:
 
 
 @dataclass(frozen=True)
-class PrivateLabels:
+class PrivateLabels(ForReaders):
     """A column of labels whose list is not public, such as place names or search words; whole numbers count as text.
 
     Nothing can be released by it, except which of its labels are common: `Session.groups`. The released list then

@@ -133,6 +133,12 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], example: str)
     return value
 
 
+def words(name: str, value: Any) -> None:
+    """Refuse what is no text for readers; nothing is said by empty text."""
+    if not isinstance(value, str) or "\0" in value or value.isspace():
+        raise WrongType(name, value, "must be text", f'Write {name} = "…", or leave it out.')
+
+
 def rational(name: str, value: Any) -> Fraction:
     """Return ``value`` as an exact fraction; floats count as the exact binary number they are."""
     if isinstance(value, bool):

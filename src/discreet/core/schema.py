@@ -20,6 +20,7 @@ from discreet.core.columns import (
     Categories,
     Column,
     Dates,
+    ForReaders,
     Label,
     Policy,
     PrivateLabels,
@@ -107,7 +108,7 @@ MOST_ACROSS = 2**41
 
 
 @dataclass(frozen=True, kw_only=True)
-class Feature:
+class Feature(ForReaders):
     """One value of each unit, made of all of its rows; see `Schema.per_unit`.
 
     Rows without a usable value do not take part. A unit that has none left has a missing value, or a count of 0.
@@ -131,6 +132,8 @@ class Feature:
     order
         The column that says which row is first or last, such as a date. Of rows at the same place the smallest value
         counts, or the label that is listed first.
+    label, measured_in
+        What readers are told, as for `Bounds`.
 
     Guarantee
     ---------
@@ -156,6 +159,7 @@ class Feature:
     order: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         requirements.one_of("take", self.take, get_args(Take), 'Write "sum".')
         for name in ("of", "order"):
             if getattr(self, name) is not None:
@@ -318,7 +322,7 @@ _ONE_ROW = Contribution(groups=1, rows=1)
 
 
 @dataclass(frozen=True)
-class PrivacyUnit:
+class PrivacyUnit(ForReaders):
     """Whose presence is protected: one row, or everybody who shares an id.
 
     Parameters
@@ -329,6 +333,8 @@ class PrivacyUnit:
         How many rows per id count, unless a question sets its own limit.
     nulls
         Rows without an id: ``"drop"`` or ``"refuse"``.
+    label
+        What readers are told in the place of the column's name: ``"person"``.
 
     Examples
     --------
@@ -341,6 +347,7 @@ class PrivacyUnit:
     nulls: Policy = "drop"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         column: Any = self.column
         if column is not None and (not isinstance(column, str) or column == ""):
             raise WrongType("column", self.column, "must be the name of the id column", 'Pass "customer_id".')
@@ -377,7 +384,7 @@ class PrivacyUnit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Design:
+class Design(ForReaders):
     """How the rows were sampled: the weights, strata and clusters by which a survey speaks of its population.
 
     Under a design, questions are about the population, with design-based intervals. Weights are facts of each row:
@@ -503,12 +510,17 @@ class Schema:
         The declarations of the rows, where the columns are features; filled by `per_unit`.
     design
         How the rows were sampled, where they stand for a population: see `Design`.
+    noun
+        What a row is, for readers: ``"person"``.
 
     Examples
     --------
-    >>> schema = Schema(columns={"age": Bounds(0, 120, grid=1), "arm": Categories(["A", "B"])})
-    >>> schema.unit.name, schema.bounds("age").high
+    >>> age = Bounds(0, 120, grid=1, label="age", measured_in="years")
+    >>> schema = Schema(columns={"AGEP": age, "arm": Categories(["A", "B"])}, noun="person")
+    >>> schema.unit.name, schema.bounds("AGEP").high
     ('row', 120.0)
+    >>> schema.names_for_readers()
+    {'AGEP': 'age in years', 'row': 'person'}
     """
 
     columns: Mapping[str, Column]
@@ -520,8 +532,10 @@ class Schema:
     features: Mapping[str, Feature] = field(default_factory=dict)
     made_from: Schema | None = None
     design: Design | None = None
+    noun: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        requirements.words("noun", self.noun)
         requirements.instance("unit", self.unit, PrivacyUnit, 'PrivacyUnit("customer_id")')
         requirements.instance("neighbours", self.neighbours, Neighbours, "Neighbours.ADD_REMOVE")
         requirements.instance("columns", self.columns, Mapping, '{"age": Bounds(0, 120, grid=1)}')
@@ -540,6 +554,8 @@ class Schema:
             columns.setdefault(self.design.weight, self.design.bounds())
             self.design.check(columns, self.unit)
         object.__setattr__(self, "columns", requirements.Frozen(columns))
+        if self.noun and "row" in columns:
+            raise InvalidParameter("noun", self.noun, "names rows, as a column is called row", "Leave noun out.")
         object.__setattr__(self, "related", requirements.Frozen(self.related))
         self._check_formulas()
         requirements.instance("features", self.features, Mapping, '{"spend": Feature(of="amount", take="sum", …)}')
@@ -555,6 +571,19 @@ class Schema:
         for name, column in self.columns.items():
             facts.append((name, column.words()))
         return facts_html("Schema", facts)
+
+    def names_for_readers(self) -> dict[str, str]:
+        """What readers are told in the place of the names of columns, of the unit and of a row."""
+        rows = self.of_rows
+        named: dict[str, ForReaders] = {**rows.columns, **rows.features}
+        if rows.unit.column is not None:
+            named[rows.unit.column] = rows.unit
+        if rows.design is not None and rows.design.named():  # whose weights need no declaration of their own
+            named[rows.design.weight] = rows.design
+        told = {name: one.name_for_readers(name) for name, one in named.items() if one.named()}
+        shown = [told.get(name, name) for name in rows.columns]  # of which no two may be called the same
+        told = {name: words for name, words in told.items() if shown.count(words) < 2}
+        return told | ({"row": rows.noun} if rows.noun else {})
 
     def per_unit(self) -> Schema:
         """The facts about a table with one row per unit, whose columns are the features.
@@ -579,7 +608,8 @@ class Schema:
         columns: dict[str, Column] = {}
         for name, feature in self.features.items():
             try:
-                columns[name] = feature.column(self)
+                made = feature.column(self)
+                columns[name] = replace(made, label=feature.label, measured_in=feature.measured_in)
             except InvalidParameter as failure:
                 place = f"features.{name}.{failure.name}"
                 raise type(failure)(place, failure.value, failure.rule, failure.fix) from None
@@ -781,7 +811,12 @@ class Schema:
             self.column(name)
             if self.made_from is not None:
                 raise InvalidParameter("columns", name, "is a feature of a unit", "Change the feature itself.")
-        return replace(self, columns={**self.columns, **columns})
+        known: dict[str, Column] = {}
+        for name, one in columns.items():
+            was = self.columns[name]
+            label, unit = (one.label, one.measured_in) if one.named() else (was.label, was.measured_in)
+            known[name] = replace(one, label=label, measured_in=unit)
+        return replace(self, columns={**self.columns, **known})
 
     def cells(self, names: Sequence[str], parameter: str = "column") -> int:
         """Number of cells of the table over some columns of labels."""
@@ -812,26 +847,35 @@ class Schema:
             )  # fmt: skip
         return limits
 
-    def to_dict(self) -> dict[str, Any]:
-        """The schema as plain data, as in a plan file; `discreet.schema_from_dict` reads it back."""
+    def to_dict(self, *, named: bool = True) -> dict[str, Any]:
+        """The schema as plain data, as in a plan file; `discreet.schema_from_dict` reads it back.
+
+        Without what readers are told in the place of names, if it is not to be ``named``.
+        """
+
+        def told(named_ones: Mapping[str, ForReaders]) -> dict[str, dict[str, Any]]:
+            return {name: one.to_dict() | (one.named() if named else {}) for name, one in named_ones.items()}
+
         if self.made_from is not None:
-            return self.made_from.to_dict() | {"per_unit": True if self.where is None else {"where": self.where.text}}
+            per_unit = True if self.where is None else {"where": self.where.text}
+            return self.made_from.to_dict(named=named) | {"per_unit": per_unit}
         data: dict[str, Any] = {"neighbours": self.neighbours.value}
         if self.size is not None:
             data["size"] = self.size
         if self.where is not None:
             data["where"] = self.where.text
         if self.unit.column is not None:
-            data["unit"] = self.unit.to_dict()
+            data |= told({"unit": self.unit})
         elsewhere = {name for one in self.related.values() for name in one.given()}
-        data["columns"] = {name: one.to_dict() for name, one in self.columns.items() if name not in elsewhere}
+        data["columns"] = told({name: one for name, one in self.columns.items() if name not in elsewhere})
         if self.related:
-            data["related"] = {name: one.to_dict() for name, one in self.related.items()}
+            tables = self.related.items()
+            data["related"] = {name: one.to_dict() | {"columns": told(one.columns)} for name, one in tables}
         if self.features:
-            data["features"] = {name: one.to_dict() for name, one in self.features.items()}
+            data["features"] = told(self.features)
         if self.design is not None:
-            data["design"] = self.design.to_dict()
-        return data
+            data |= told({"design": self.design})
+        return data | ({"noun": self.noun} if named and self.noun else {})
 
 
 def related_schema(one: Related) -> Schema:

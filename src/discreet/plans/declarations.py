@@ -79,12 +79,13 @@ def computes_more(schema: Schema, whole: Schema) -> bool:
 # ---- Plain data: schemas as a plan file writes them. Unknown settings are refused by name.
 
 
-_LABELS = {"nulls", "unknown", "value"}
+_NAMED = {"label", "measured_in"}
+_LABELS = {"nulls", "unknown", "value", *_NAMED}
 _SPELLED = {"missing", "aliases", "ignore_case"}
-_NUMBERS = {"low", "high", "grid", "nulls", "value", "missing"}
+_NUMBERS = {"low", "high", "grid", "nulls", "value", "missing", *_NAMED}
 _PERIODS = ("day", "month", "year")
-_SCHEMA = {"neighbours", "size", "unit", "columns", "where", "related", "features", "per_unit", "design"}
-_FEATURE = {"of", "take", "low", "high", "grid", "nulls", "order"}
+_SCHEMA = {"neighbours", "size", "unit", "columns", "where", "related", "features", "per_unit", "design", "noun"}
+_FEATURE = {"of", "take", "low", "high", "grid", "nulls", "order", *_NAMED}
 
 
 def schema_from_dict(data: Mapping[str, Any]) -> Schema:
@@ -116,6 +117,7 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
             for name, one in known_settings("schema.features", fields.get("features", {})).items()
         },
         design=_design(fields.get("design"), declared),
+        noun=fields.get("noun", ""),
     )
     per_unit = fields.get("per_unit", False)
     if isinstance(per_unit, bool):
@@ -124,7 +126,7 @@ def schema_from_dict(data: Mapping[str, Any]) -> Schema:
     return replace(schema.per_unit(), where=_formula("per_unit.where", where))
 
 
-_DESIGN = {"weight", "weight_high", "strata", "population", "cluster", "expected"}
+_DESIGN = {"weight", "weight_high", "strata", "population", "cluster", "expected", *_NAMED}
 
 
 def _design(data: Any, columns: Mapping[str, Column]) -> Design | None:
@@ -179,7 +181,7 @@ def _formula(name: str, text: Any) -> Formula | None:
 
 
 def _unit(data: Any) -> PrivacyUnit:
-    fields = known_settings("schema.unit", data, {"column", "groups", "rows", "total", "nulls", "private"})
+    fields = known_settings("schema.unit", data, {"column", "groups", "rows", "total", "nulls", "private", "label"})
     limits = {name: fields.pop(name) for name in ("groups", "rows", "total") if name in fields}
     if "private" in fields:
         private = known_settings("schema.unit.private", fields.pop("private"), {"epsilon"})
@@ -213,9 +215,10 @@ def read_column(name: str, data: Any) -> Column:
         fields = known_settings(name, table, {"categories", *_LABELS, *_SPELLED})
         return Categories(_list(f"{name}.categories", fields.pop("categories")), **fields)
     if "unlisted" in table:
-        if known_settings(name, table, {"unlisted"})["unlisted"] is not True:
+        fields = known_settings(name, table, {"unlisted", *_NAMED})
+        if fields.pop("unlisted") is not True:
             raise WrongType(f"{name}.unlisted", table["unlisted"], "must be true", "Write unlisted = true.")
-        return PrivateLabels()
+        return PrivateLabels(**fields)
     if "private" in table:
         fields = known_settings(name, table, {*_NUMBERS, "private"} - {"value"})
         private = known_settings(f"{name}.private", fields.pop("private"), {"proportion", "epsilon"})

@@ -18,6 +18,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+import numpy as np
+
 from discreet.core import errors
 from discreet.core.files import open_regular, read_regular, reason
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, ZeroConcentratedDP
@@ -25,7 +27,7 @@ from discreet.core.ledger.balance import digest_of
 from discreet.core.schema import Schema
 from discreet.mechanisms.composition import compose
 from discreet.plans.plan_file import PlanFile, PlannedQuestion, begun, differences, meaning, refuse_unusable
-from discreet.plans.planner import Planner, Rehearsal, Rehearsing
+from discreet.plans.planner import Planner, Rehearsal, Rehearsing, Scenario
 from discreet.publish.export import RESULTS_FORMAT, all_rows, export, read_facts
 from discreet.publish.files import bundled_plan, check_not_rolled_back, write_anchor, write_whole
 from discreet.publish.ledger_statement import planned_release
@@ -36,7 +38,6 @@ from discreet.publish.report import (
     methods_markdown,
     methods_page,
     report_facts,
-    worded,
 )
 from discreet.questions.profile.released_first import check_approvable, released_first
 from discreet.results.charts import plot_readings
@@ -274,12 +275,6 @@ class JobResult(Tidy):
         }
 
 
-def _told(planned: Plan, words: Mapping[str, str]) -> Plan:
-    """A plan with the columns called as readers are told."""
-    parts = tuple((worded(name, words), error, effect) for name, error, effect in planned.parts)
-    return replace(planned, read=worded(planned.read, words), parts=parts)
-
-
 def _errors(*found: float | None) -> tuple[str, ...]:
     """Expected error, that of the worst case and the smallest effect, as a table shows them."""
     return tuple("–" if number is None else expected(number) for number in found)
@@ -317,6 +312,49 @@ def _beside(plan: Path) -> Path:
 def record_attack(plan: Path, found: dict[str, Any]) -> Path:
     """Write down what an attack on a plan found, beside the plan; an earlier record is replaced."""
     return write_whole(_beside(plan), json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+_MOST_MADE_UP = 200_000
+
+
+def previewed(file: PlanFile, *, seed: int = 1) -> dict[str, Any]:
+    """The facts of a report on rows like the plan's scenario, or spread evenly. Reads no data and spends nothing.
+
+    Examples
+    --------
+    >>> text = '''
+    ... [source]
+    ... path = "nowhere.csv"
+    ... [budget]
+    ... epsilon = 1.0
+    ... [schema.columns.age]
+    ... low = 0
+    ... high = 100
+    ... [[release]]
+    ... ask = "mean"
+    ... column = "age"
+    ... [scenario]
+    ... rows = 5000
+    ... columns = { age = { mean = 41, sd = 9 } }
+    ... '''
+    >>> [told] = previewed(PlanFile.parse(text, Path("plan.toml")))["releases"]
+    >>> 39 < told["readings"][0]["estimate"] < 43
+    True
+    """
+    asked = [one.question for one in file.questions]
+    expected = [rows for rows in (getattr(one, "expected_rows", None) for one in asked) if rows]
+    scenario = file.scenario or Scenario(rows=max(expected, default=1000))
+    rows = file.schema.size or min(scenario.rows, _MOST_MADE_UP)  # a public size is that of the data
+    made_up = replace(scenario, rows=rows).table(file.schema.of_rows, np.random.default_rng(seed))
+    session = Session(made_up, file.schema, ledger=":memory:", budget=file.budget)
+    entries = [
+        ReportedRelease(name=one.name, title=one.title, question=one.question, answer=session.ask(one.question))
+        for one in file.questions
+    ]
+    return report_facts(
+        title=file.title, plan=file.text, schema=file.schema, ledger=session.ledger, entries=entries,
+        variables=file.variables, sources=file.sources,
+    ) | {"made_up": rows}  # fmt: skip
 
 
 def attack_words(file: PlanFile) -> str | None:
@@ -602,7 +640,7 @@ class Job:
             planned = []
             for question in self.file.questions:
                 try:
-                    planned.append((question.name, _told(planner(question.question), self.file.variables)))
+                    planned.append((question.name, planner(question.question)))
                 except errors.DiscreetError as failure:
                     raise self._located(question, failure) from failure
             made = _Made(ledger, self.file)
@@ -755,8 +793,7 @@ class Job:
         self, ledger: Ledger, made: _Made, run: int, progress: Callable[[RunProgress], None] | None
     ) -> tuple[list[tuple[PlannedQuestion, Any]], int]:
         options = self.file.open_options()
-        words = self.file.variables
-        session = Session(options.pop("source"), self.file.schema, ledger=ledger, words=words, **options)
+        session = Session(options.pop("source"), self.file.schema, ledger=ledger, **options)
         self._check_columns(session, [one for one in self.file.questions if not made.answered(one, run)])
         answers, drawn = [], 0
         for done, question in enumerate(self.file.questions, start=1):

@@ -377,7 +377,6 @@ class PlanFile:
     dataset: str | None
     budget: Guarantee
     schema: Schema
-    variables: Mapping[str, str]
     questions: tuple[PlannedQuestion, ...]
     output: Path
     terms: LedgerTerms
@@ -437,6 +436,11 @@ class PlanFile:
         """The ledger's file without its folders; of a database only its kind, since addresses may hold passwords."""
         return Path(self.ledger).name if "://" not in self.ledger else self.ledger.partition("://")[0]
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What readers are told in the place of names."""
+        return self.schema.names_for_readers()
+
     def request(self, planned: PlannedQuestion, run: int) -> str:
         """Name of a release in the ledger: the same question to the same data has the same name.
 
@@ -475,7 +479,6 @@ class _Reader:
         self.path, self.text, self.data = path, text, data
         self.lines = dict(lines_of(text))
         self.period: str | None = None
-        self.variables: Mapping[str, str] = {}
 
     def error(self, where: str, message: str) -> PlanFileError:
         parts = where.split(".")
@@ -496,11 +499,10 @@ class _Reader:
             if name not in self.data:
                 raise self.error("", f"[{name}] is missing. See `discreet describe` for a skeleton.")
         budget = self._guarantee("budget", self._table("budget"))
-        sources, words = self._sources(), self._words()
+        sources = self._sources()
         schema = self._schema()
         terms = self._terms()
         output = self._texts("output", ("directory",))
-        self.variables = words
         here, source = self.path.parent, self._source()
         self.period = self._period(period)
         return PlanFile(
@@ -513,7 +515,6 @@ class _Reader:
             dataset=terms.dataset,
             budget=budget,
             schema=schema,
-            variables=self.variables,
             questions=self._all_questions(budget, schema),
             output=here / output.get("directory", f"{self.path.stem}-report"),
             terms=terms,
@@ -566,19 +567,6 @@ class _Reader:
                 found[where.removeprefix("schema.").removeprefix("columns.")] = said
                 if where == "schema.design":
                     found.setdefault(name, said)
-        return found
-
-    def _words(self) -> dict[str, str]:
-        """What readers are told instead of the name of a column, of the unit and of a row, and in which unit."""
-        found = {}
-        for where, name, table in self._facts():
-            key = "noun" if where == "schema" else "label"
-            label = self._taken(table, where, key, 'must be text, such as "person"') if key in table else ""
-            unit = self._taken(table, where, "measured_in", "must be text") if "measured_in" in table else ""
-            if label or unit:
-                if where == "schema" and "row" in found:
-                    raise self.error("schema.noun", "noun names rows, as a column is called row. Leave noun out.")
-                found[name] = (label or name) + (f" in {unit}" if unit else "")
         return found
 
     def _facts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -778,7 +766,7 @@ class _Reader:
             except (DiscreetError, TypeError) as failure:
                 line = line_of(settings, lines, failure)
                 raise PlanFileError(f"{self.path}:{line}: release {name!r}: {failure}") from failure
-            title = str(entry.get("title") or question.heading_words(self.variables))
+            title = str(entry.get("title") or question.heading_words(schema.names_for_readers()))
             yield PlannedQuestion(name=name, title=title, question=question, settings=settings, lines=lines)
 
     def _arguments(
@@ -862,7 +850,7 @@ def meaning(file: PlanFile, ledger: Ledger | None = None) -> dict[str, Any]:
         "dataset": file.dataset,
         "budget": file.budget.to_dict(),
         "window": file.terms.window,
-        "schema": file.schema.to_dict(),
+        "schema": file.schema.to_dict(named=False),
         "sources": dict(file.sources),
         "period": file.period_pattern,
         "questions": {

@@ -22,6 +22,7 @@ from discreet.questions.facade import Questions, meant
 from discreet.results.display import Facts, Result, expected, number
 from discreet.results.frames import Reading, by_measure
 from discreet.results.ledger import Ledger
+from discreet.results.printed import worded
 from discreet.results.release import release
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ class Planner(Questions):
     def ask(self, question: Question[Any]) -> Any:
         """The plan of a question: its error and cost."""
         question = grouped(question, self.groups_by) if self.groups_by else question
-        return (question if self.step is None else question.changed(omit=self.step)).plan(self.ledger)
+        plan = (question if self.step is None else question.changed(omit=self.step)).plan(self.ledger)
+        words = self.schema.names_for_readers()
+        parts = tuple((worded(name, words), error, effect) for name, error, effect in plan.parts)
+        return replace(plan, title=question.heading_words(words), read=worded(plan.read, words), parts=parts)
 
     def __call__(self, question: Question[Any]) -> Any:
         """The plan of a question: its error and cost."""
@@ -293,7 +297,11 @@ class Scenario:
         columns = {}
         for name, told in _known("scenario.columns", data.get("columns", {}), None).items():
             kind: Any = ExpectedLabels if "shares" in told else ExpectedNumbers
-            columns[name] = kind(**_known(f"scenario.columns.{name}", told, tuple(kind.__dataclass_fields__)))
+            given = _known(f"scenario.columns.{name}", told, tuple(kind.__dataclass_fields__))
+            if missing := [key for key in ("mean", "sd") if kind is ExpectedNumbers and key not in given]:
+                fix = f"Write {missing[0]} = 10, for example."
+                raise InvalidParameter(f"scenario.columns.{name}.{missing[0]}", None, "is missing", fix)
+            columns[name] = kind(**given)
         return cls(rows=data.get("rows", 0), columns=columns, rows_per_unit=data.get("rows_per_unit", 1.0))
 
     @classmethod

@@ -96,7 +96,7 @@ def explained(statement: Statement, release: str) -> str:
     >>> ledger = Ledger(":memory:", PureDP(1.0))
     >>> noisy = publish(Exact(10.0, Sensitivity(l1=1.0)), Laplace(4.0), ledger=ledger, name="visits")
     >>> print(explained(ledger.statement(), "visits").splitlines()[2])
-      It is protected by laplace, scale 4; sensitivity ℓ₁ = 1, ℓ₂ = 1.
+      It is protected by Laplace, scale 4; one unit's data moves it by at most 1.
     """
     found = [spend for spend in statement.spends if _is(spend, release)]
     if not found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,7 +15,18 @@ from discreet.core.schema import Bands, Bounds, Column, Dates, PrivateLabels, Sc
 from discreet.results.charts import drawn_readings, environment
 from discreet.results.display import printable, within
 from discreet.results.frames import Reading, by_measure, reliability
-from discreet.results.printed import ReadingFacts, label_columns, label_words, listed, markdown_table, place_of, plain
+from discreet.results.printed import (
+    ReadingFacts,
+    label_columns,
+    label_words,
+    listed,
+    markdown_table,
+    named_quantiles,
+    named_reading,
+    place_of,
+    plain,
+    worded,
+)
 from discreet.results.wording import (
     SHARES,
     WHOLE,
@@ -69,6 +79,15 @@ class CrossTable:
     def readings(self) -> list[ReadingFacts]:
         """All numbers in the table."""
         return [one for _, cells in self.lines for one in cells if one is not None]
+
+    def same_noise(self) -> str | None:
+        """How far noise moves every cell by itself, where that is the same in all of them and no sampling is added."""
+        own = [one for one in self.readings() if {*self.down, self.across} <= {*place_of(one)}]
+        errors = {one["standard_error"] for one in own}
+        widths = [one["noise"]["high"] - one["noise"]["low"] for one in own if one["noise"]]
+        if len(errors) > 1 or len(widths) < len(own) or any(one["population"] for one in own):
+            return None
+        return tick_words(max(widths) / 2, 1.0) if own[0]["measure"] in WHOLE else None
 
 
 def grids(readings: Sequence[ReadingFacts]) -> list[CrossTable]:
@@ -273,19 +292,9 @@ def _range(column: str, readings: Sequence[ReadingFacts]) -> str:
     return f"By {column}: from {_words(least, None)[0]} ({_name(least)}) to {_words(most, None)[0]} ({_name(most)})."
 
 
-def named_quantiles(release: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A release in which quantiles of one share are called by its name, and their share is no label."""
-    shares = {one["labels"].get("probability") for one in release["readings"]}
-    if len(shares) != 1 or shares == {None}:
-        return release
-    [share] = shares
-    named = "median" if share == 0.5 else f"{label_words(share, 'probability')} quantile"
-    readings = [
-        {**one, "measure": named, "label": one["label"].removesuffix(label_words(share, "probability")).rstrip(" ·"),
-         "labels": {name: label for name, label in one["labels"].items() if name != "probability"}}
-        for one in release["readings"]
-    ]  # fmt: skip
-    return {**release, "readings": readings}
+def with_named_quantiles(release: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A release in which quantiles of one share are called by its name."""
+    return {**release, "readings": named_quantiles(release["readings"])}
 
 
 def headline(release: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -403,7 +412,7 @@ def tick_words(value: float, step: float, measure: str = "") -> str:
 
 def as_page(facts: Mapping[str, Any]) -> str:
     """The report as HTML."""
-    facts = {**facts, "releases": [named_quantiles(release) for release in facts["releases"]]}
+    facts = {**facts, "releases": [with_named_quantiles(release) for release in facts["releases"]]}
     return (
         environment()
         .get_template("report.html")
@@ -530,7 +539,6 @@ def report_facts(
     sources
         Where the plan says that each public fact is known from.
     """
-    variables = _told_apart(variables, schema)
     released = [_released(entry, variables) for entry in sorted(entries, key=lambda entry: not entry.question.leads)]
     return {
         "discreet": "report",
@@ -564,12 +572,6 @@ def _privacy(schema: Schema, ledger: ReportedLedger, unit: str) -> dict[str, Any
 def _of_all_rows(entries: Sequence[ReportedRelease]) -> bool:
     """True where a release counts all rows of a unit, with weights."""
     return any(getattr(entry.question, "all_rows", False) for entry in entries)
-
-
-def _told_apart(variables: Mapping[str, str], schema: Schema) -> dict[str, str]:
-    """Words for columns, except where two columns would be called the same."""
-    shown = [variables.get(name, name) for name in schema.of_rows.columns]
-    return {name: words for name, words in variables.items() if shown.count(words) < 2}
 
 
 def _assumptions(schema: Schema, all_rows: bool, sources: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
@@ -698,35 +700,6 @@ def _readings(question: AskedQuestion, answer: Any) -> list[Reading]:
     return [*answer.readings(question.columns_read()), *smaller]
 
 
-_OF_COLUMNS = ("table", "term", "column")
-"""Labels that are names of columns themselves: a table's, a coefficient's, and that of a column's facts."""
-
-
-def _named(reading: dict[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
-    """A number whose columns are called as readers know them, wherever it is shown."""
-    labels = {
-        variables.get(name, name): worded(label, variables) if name in _OF_COLUMNS else label
-        for name, label in reading["labels"].items()
-    }
-    of_a_column = any(reading["labels"].get(name) == reading["label"] for name in _OF_COLUMNS)
-    label = worded(reading["label"], variables) if of_a_column else reading["label"]
-    return {**reading, "labels": labels, "label": label}
-
-
-def worded(text: str, variables: Mapping[str, str]) -> str:
-    """Text about columns, such as ``sex[m]`` or ``area × sex``, with the words for them.
-
-    Examples
-    --------
-    >>> worded("sex[m]", {"sex": "Sex"}), worded("age:start[12:30]", {})
-    ('Sex: m', 'age × start: 12:30')
-    """
-    known = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
-    told = re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda one: variables[one[0]], text) if known else text
-    told = re.sub(r"(\[[^\[\]]*\])|(?<! ):(?! )", lambda one: one[1] or " × ", told)  # interactions; no label's colons
-    return re.sub(r"(\w)\[([^\[\]]+)\]", r"\1: \2", told)
-
-
 def _verdict(test: Mapping[str, Any] | None, variables: Mapping[str, str]) -> Mapping[str, Any] | None:
     said = test and test.get("said")
     inside = {name: within(words) for name, words in variables.items()}
@@ -747,8 +720,8 @@ def _released(entry: ReportedRelease, variables: Mapping[str, str]) -> dict[str,
         "subject": question.subject_words(variables),
         "noun": question.noun_words(variables),
         "counted": "; ".join(filter(None, counted)) or None,
-        "readings": [_named(reading.to_dict(), variables) for reading in _readings(question, answer)],
-        "margins": [_named(reading.to_dict(), variables) for reading in answer.margin_readings()],
+        "readings": [named_reading(reading.to_dict(), variables) for reading in _readings(question, answer)],
+        "margins": [named_reading(reading.to_dict(), variables) for reading in answer.margin_readings()],
         "test": _verdict(answer.verdict(), variables),
         **published,
     }
@@ -776,7 +749,7 @@ def as_markdown(facts: Mapping[str, Any]) -> str:
         *([] if facts["kept"] is None else [plain(facts["kept"]), ""]),
     ]
     for release in facts["releases"]:
-        lines += _release_lines(named_quantiles(release))
+        lines += _release_lines(with_named_quantiles(release))
     lines += ["## What was assumed", "", *(f"- {plain(said)}" for said in facts["assumptions"]), ""]
     lines += ["## The plan", "", "```toml", printable(facts["plan"]).rstrip().replace("```", "'''"), "```", ""]
     return "\n".join(lines)
@@ -786,11 +759,14 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
     lines = [f"## {plain(release['title'])}", "", plain(release["meaning"]), ""]
     lines += [line for said in findings(release) for line in (plain(said), "")]
     for measure, readings in by_measure(release["readings"]).items():
+        if measure == "mode":
+            continue  # the finding says it
         words = measure_words(release, measure)
         words = f"{words[:1].upper()}{words[1:]}"
         for grid in grids([*readings, *(release["margins"] if measure == "count" else [])]):
             lines += [plain(f"{words} by {grid.name}:"), "", *markdown_table(_crossed(grid)), ""]
-        lines += [plain(f"{words}, with 95 % intervals:"), "", *markdown_table(listed(readings)), ""]
+        known = ", with 95 % intervals" if any(one[kind] for one in readings for kind in _KINDS) else ""
+        lines += [plain(f"{words}{known}:"), "", *markdown_table(listed(readings)), ""]
     guarantee = "none" if release["guarantee"] is None else release["guarantee"]["symbols"]
     if release["counted"] is not None:
         lines += [f"Counted: {plain(release['counted'])}.", ""]
@@ -800,9 +776,18 @@ def _release_lines(release: Mapping[str, Any]) -> list[str]:
 def _crossed(grid: CrossTable) -> Iterable[Sequence[str]]:
     """Header and lines of a table with labels on both sides."""
     yield [*grid.down, *(label_words(head, grid.across) for head in grid.heads)]
+    decimals = common_decimals(grid.readings())
     for side, cells in grid.lines:
         labels = [label_words(label, name) for name, label in zip(grid.down, side, strict=True)]
-        yield [*labels, *("" if cell is None else reading_words(cell)[0] for cell in cells)]
+        yield [
+            *labels,
+            *("" if cell is None else f"{marked(cell)}{reading_words(cell, decimals)[0]}" for cell in cells),
+        ]
+
+
+def marked(reading: ReadingFacts) -> str:
+    """The mark before a number that is not reliable, as official statistics have it."""
+    return {"unreliable": "[u] ", "caution": "[c] "}.get(reliability(reading), "")
 
 
 # ---- Methods note: what was protected, how, and what was taken as public; ready to be pasted into a publication.

@@ -831,7 +831,7 @@ class MatrixRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show: the entries, the number of rows, the protection."""
-        told = told_numbers(one.to_dict() for one in self.readings(self.words.get("columns", ())))
+        told = told_numbers(self.told_readings())
         return [*told, ("rows", f"{round(self.count):,}"), *self.protection_facts()]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:

@@ -366,7 +366,7 @@ class GroupedRelease(Release, Generic[R]):
     def facts(self) -> Facts:
         """The facts to show: one line per number, for up to 40 groups."""
         hidden = len(self.labels()) - MOST_SHOWN
-        told = told_numbers((one.to_dict() for one in self.readings(most=MOST_SHOWN)), hidden=max(hidden, 0))
+        told = told_numbers(self.told_readings(most=MOST_SHOWN), hidden=max(hidden, 0))
         return [*told, *self.protection_facts()]
 
     def heading(self) -> str:

@@ -734,7 +734,7 @@ def covariance_facts(released: Any) -> Facts:
     named = (f"{name_of(columns, place)} {number(mean)}" for place, mean in enumerate(released.means))
     return [
         ("means", ", ".join(named)),
-        *told_numbers(one.to_dict() for one in released.readings(columns)),
+        *told_numbers(released.told_readings()),
         ("rows", f"{round(released.count):,}"),
         *released.protection_facts(),
     ]

@@ -201,7 +201,7 @@ class ProportionVectorRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show: the shares, the number of rows, the protection."""
-        told = told_numbers(one.to_dict() for one in self.readings())
+        told = told_numbers(self.told_readings())
         return [*told, ("rows", f"{self._of().require_n(None):,}"), *self.protection_facts()]
 
     def population_interval(self, level: float = 0.95, *, category: Any = None) -> Interval:

@@ -368,9 +368,7 @@ class QuantileRelease(Release):
 
     def facts(self) -> Facts:
         """The facts to show of a release."""
-        told = [one.to_dict() for one in self.readings()]
-        name = f"{told[0]['label']} quantile" if len(told) == 1 else "quantile"
-        return [*told_numbers(one | {"measure": name} for one in told), *self.protection_facts()]
+        return [*told_numbers(self.told_readings()), *self.protection_facts()]
 
     def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
         """Each quantile, with the interval that was published with it."""
@@ -420,7 +418,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     under_design: ClassVar[bool] = True
     also: ClassVar[tuple[str, ...]] = ("percentile", "quantiles", "percentiles")
     heading: ClassVar[str] = "Quantiles of {subject}"
-    meaning: ClassVar[str] = "The value of {subject} below which this share of rows lies."
+    meaning: ClassVar[str] = "The value of {subject} below which this share of {noun} lies."
     forms: ClassVar[form.Forms] = {
         "column": form.COLUMN,
         "probabilities": form.PROBABILITIES,
@@ -539,12 +537,12 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
     def meaning_words(self, words: Mapping[str, str]) -> str:
         subject = self.subject_words(words)
         shares = np.atleast_1d(self._shares()).tolist()
-        if self.schema.design is not None:
-            told = ", ".join(f"{100 * one:.4g} %" for one in shares)
-            return f"Values of {subject} below which {told} of the population lie. {ESTIMATED}"
-        if shares == [0.5]:
+        if shares == [0.5] and self.schema.design is None:
             return f"The median of {subject}."
-        return f"Values of {subject} below which {', '.join(f'{100 * one:.4g} %' for one in shares)} of rows lie."
+        told = ", ".join(f"{100 * one:.4g} %" for one in shares)
+        if self.schema.design is not None:
+            return f"Values of {subject} below which {told} of the population lie. {ESTIMATED}"
+        return f"Values of {subject} below which {told} of {self.noun_words(words)} lie."
 
     def _shares(self) -> Any:
         given: Any = self.probabilities

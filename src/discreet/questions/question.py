@@ -399,13 +399,19 @@ class Question(ABC, Generic[A]):
             return replace(answer, titled=(self, words, ""))
         if isinstance(getattr(answer, "release", None), Release):
             return replace(answer, release=self.titled(answer.release, words))
-        return replace(answer, asked=self.heading_words(words)) if hasattr(answer, "asked") else answer
+        return replace(answer, asked=self.told_words(words)) if hasattr(answer, "asked") else answer
 
-    def told_words(self, words: Mapping[str, str], group: str) -> dict[str, Any]:
-        """What an answer is printed with: its heading, the noun of the unit, the names of the columns."""
+    def told_words(self, words: Mapping[str, str], group: str = "") -> dict[str, Any]:
+        """What an answer is printed with: its heading, what a unit and what is counted are called, names of columns."""
         unit, columns = self.schema.unit.name, getattr(self, "columns", ())
-        heading = self.heading_words(words) + (f": {group}" if group else "")
-        return {"heading": heading, "noun": words.get(unit, unit), "columns": [words.get(one, one) for one in columns]}
+        return {
+            "heading": self.heading_words(words) + (f": {group}" if group else ""),
+            "unit": words.get(unit, unit),
+            "columns": [words.get(one, one) for one in columns],
+            "subject": self.subject_words(words),
+            "noun": self.noun_words(words),
+            "names": words,
+        }
 
     def heading_words(self, words: Mapping[str, str]) -> str:
         """The heading of the answer: mean income by education; ``words`` rename columns."""

@@ -199,7 +199,7 @@ class SignedRankRelease(Release):
         return self.result.to_dict()
 
     def heading(self) -> str:
-        return self.result.heading()
+        return str(self.words.get("heading", self.result.heading()))
 
     def facts(self) -> Facts:
         noise = "noise interval, 95 %"  # that of the share, and not those of the two numbers behind it

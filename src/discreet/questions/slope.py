@@ -37,7 +37,7 @@ from discreet.questions.question import (
     Measurement,
     first_of,
 )
-from discreet.results.display import Facts, Interval
+from discreet.results.display import Facts, Interval, within
 from discreet.results.frames import Reading
 from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
@@ -344,7 +344,7 @@ class SlopeQuestion(MeasuredQuestion[SlopeRelease]):
         return self.column, self.on
 
     def heading_words(self, words: Mapping[str, str]) -> str:
-        return f"{super().heading_words(words)} on {words.get(self.on, self.on)}"
+        return f"{super().heading_words(words)} on {within(words[self.on]) if self.on in words else self.on}"
 
     def _measured(self) -> Measurement:
         for name in ("column", "on"):

@@ -160,12 +160,12 @@ class UsableValuesRelease(Release):
         """The facts to show."""
         shown = [
             (
-                f"usable, {reading.label}" if "side" not in reading.labels else reading.label,
-                f"{percent(reading.estimate)} % "
-                f"({percent(reading.noise.low)} to {percent(reading.noise.high)} %, 95 %)",
+                f"usable, {reading['label']}" if "side" not in reading["labels"] else reading["label"],
+                f"{percent(reading['estimate'])} % "
+                f"({percent(reading['noise']['low'])} to {percent(reading['noise']['high'])} %, 95 %)",
             )
-            for reading in self.readings()
-            if reading.noise is not None
+            for reading in self.told_readings()
+            if reading["noise"] is not None
         ]
         return [*shown, *self.protection_facts()]
 

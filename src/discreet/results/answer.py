@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from discreet.core.errors import NoPopulationInterval
 from discreet.core.guarantee import Guarantee
@@ -13,7 +13,15 @@ from discreet.core.protection import Protection
 from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, Interval
 from discreet.results.frames import Reading, Row, Tidy, tidy_rows
-from discreet.results.printed import ReadingFacts, latex_table, listed, markdown_table, told_numbers
+from discreet.results.printed import (
+    ReadingFacts,
+    latex_table,
+    listed,
+    markdown_table,
+    named_quantiles,
+    named_reading,
+    told_numbers,
+)
 from discreet.results.wording import guarantee_words
 
 
@@ -43,6 +51,17 @@ class Readable(Tidy):
             "Ask for a mean, a proportion, a variance or a table.",
         )
 
+    @property
+    def words(self) -> Mapping[str, Any]:
+        """What was asked, in words for readers: see `Question.told_words`. Empty where no session asked."""
+        behind = getattr(self, "release", None)
+        return cast(Mapping[str, Any], getattr(self, "asked", {}) if behind is None else behind.words)
+
+    def told_readings(self, **which: Any) -> list[ReadingFacts]:
+        """The numbers as plain data, with columns called as readers know them."""
+        names, columns = self.words.get("names", {}), self.words.get("columns", ())
+        return [*named_quantiles([named_reading(one.to_dict(), names) for one in self.readings(columns, **which)])]
+
     def margin_readings(self) -> list[Reading]:
         """Sums of the numbers over some of their columns, where a report should show them beside the numbers."""
         return []
@@ -71,13 +90,13 @@ class Readable(Tidy):
 
     def _told(self) -> list[ReadingFacts]:
         """The readings as plain data, with what they measure among the labels where that differs."""
-        told = [reading.to_dict() for reading in self.readings()]
+        told = self.told_readings()
         several = len({one["measure"] for one in told}) > 1
-        return [{**one, "labels": {"measure": one["measure"], **one["labels"]}} for one in told] if several else [*told]
+        return [{**one, "labels": {"measure": one["measure"], **one["labels"]}} for one in told] if several else told
 
     def plot(self) -> Any:
         """Altair chart of every number with its 95 % intervals: thick for noise, thin for noise and sampling."""
-        return plot_readings(self.heading(), [reading.to_dict() for reading in self.readings()])
+        return plot_readings(self.heading(), self.told_readings(), self.words)
 
 
 @dataclass(frozen=True)
@@ -101,10 +120,10 @@ class FromRelease(Readable):
         """What the answer is called where nobody gave it a heading."""
 
     def heading(self) -> str:
-        return str(self.release.words.get("heading", self._title))
+        return str(self.words.get("heading", self._title))
 
     def facts(self) -> Facts:
-        return [*told_numbers(one.to_dict() for one in self.readings()), *self.release.protection_facts()]
+        return [*told_numbers(self.told_readings()), *self.release.protection_facts()]
 
 
 class Protected(Protocol):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discreet.core.errors import InvalidParameter, MissingExtra
 from discreet.results.display import held, printable
 from discreet.results.frames import by_measure
 from discreet.results.printed import label_words
-from discreet.results.wording import WHOLE
+from discreet.results.wording import WHOLE, measure_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -60,19 +61,24 @@ _LABEL = 240  # pixels of a label; longer ones are cut
 _WIDTH = 300  # of the panel; with its labels a phone shows it as it is
 
 
-def plot_readings(title: str, readings: Sequence[Mapping[str, Any]]) -> Any:
-    """The Altair chart of all numbers, with an axis for each thing that is measured."""
+def plot_readings(
+    title: str, readings: Sequence[Mapping[str, Any]], words: Mapping[str, Any] = MappingProxyType({})
+) -> Any:
+    """The Altair chart of all numbers, with an axis for each thing that is measured; ``words`` name it."""
     numbers = [reading for reading in readings if not isinstance(reading["estimate"], str)]
     if not numbers:
         raise InvalidParameter("plot", title, "has no number to draw", "Print the labels that were chosen.")
-    drawn = [interval_chart(title, drawn_readings(of_one_kind)) for of_one_kind in by_measure(numbers).values()]
+    drawn = [
+        interval_chart(title, drawn_readings(found), measure_words(words, measure))
+        for measure, found in by_measure(numbers).items()
+    ]
     if len(drawn) == 1:
         return drawn[0].properties(title=title)
     together = drawing_library().vconcat(*drawn).resolve_scale(x="independent")
     return offline(together.properties(title=title, description=title))
 
 
-def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], **axis: Any) -> Any:
+def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], measured: str = "", **axis: Any) -> Any:
     """Dots with intervals, counts with bars: thick for noise, thin for noise and sampling, so that grey tells them.
 
     Parameters
@@ -82,13 +88,16 @@ def interval_chart(title: str, readings: Sequence[Mapping[str, Any]], **axis: An
     readings
         Each with ``label``, ``measure``, ``estimate``, ``noise`` and ``population``; the last two are None or have
         ``low`` and ``high``.
+    measured
+        What the numbers measure, in words for the axis.
     axis
         Further settings of the axis of numbers.
     """
     alt = drawing_library()
     rows = [_row(reading) for reading in readings]
     intervals = any(row["low"] is not None or row["wide_low"] is not None for row in rows)
-    words = f"{readings[0]['measure']}, 95 % intervals" if intervals else str(readings[0]["measure"])
+    measured = measured or str(readings[0]["measure"])
+    words = f"{measured}, 95 % intervals" if intervals else measured
     data = alt.InlineData(values=rows)
     labels = alt.Axis(labelLimit=_LABEL, labelFontSize=12)
     y = alt.Y(field="label", type="nominal", title=None, sort=[row["label"] for row in rows], axis=labels)

@@ -47,6 +47,8 @@ class Plan(Tidy):
         The same whatever the data is like; None where the expected error is that, or where nothing bounds it.
     level
         Of both.
+    title
+        What was asked, in words for readers.
     standard_error
         Root mean square of the error; None for choices, whose error depends on the data.
     smallest_effect
@@ -80,6 +82,7 @@ class Plan(Tidy):
     parts: tuple[tuple[str, float, float | None], ...] = ()
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    title: str = field(default="", compare=False)
     others: Callable[[], Alternatives] | None = field(default=None, repr=False, compare=False)
 
     def alternatives(self) -> Alternatives:
@@ -106,9 +109,6 @@ class Plan(Tidy):
         facts += [
             (one, f"{expected(off)}\t{'–' if least is None else expected(least)}") for one, off, least in self.parts
         ]
-        facts.append(("mechanism", self.mechanism.replace("_", " ")))
-        if self.scale is not None:
-            facts.append(("scale", number(self.scale)))
         facts.append(("guarantee", "none" if self.guarantee is None else str(self.guarantee)))
         if self.remaining is not None:
             facts += [("ledger now", str(self.remaining)), ("ledger after", str(self.remaining_after))]
@@ -152,7 +152,7 @@ class Plan(Tidy):
         return shown | {"notes": list(self.notes), "details": dict(self.details)}
 
     def heading(self) -> str:
-        return "Plan"
+        return f"Plan: {self.title[:1].lower()}{self.title[1:]}" if self.title else "Plan"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,14 +37,63 @@ def label_words(label: Any, column: str = "") -> str:
 
     Examples
     --------
-    >>> label_words("[0, 18)"), label_words("men · [65, 120]"), label_words(0.25, "probability")
-    ('0 to under 18', 'men · 65 to 120', '25 %')
+    >>> label_words("[0, 18)"), label_words("men · [65, 10000]"), label_words(0.25, "probability")
+    ('0 to under 18', 'men · 65 to 10,000', '25 %')
     """
     if label is None:
         return TOTAL
     if column == "probability":
         return f"{100 * label:g} %"
-    return _BIN.sub(lambda one: f"{one[1]} to {'under ' if one[3] == ')' else ''}{one[2]}", str(label))
+    return _BIN.sub(lambda one: f"{_edge(one[1])} to {'under ' if one[3] == ')' else ''}{_edge(one[2])}", str(label))
+
+
+def _edge(text: str) -> str:
+    return f"{int(text):,}" if re.fullmatch(r"-?\d{5,}", text) else text
+
+
+_OF_COLUMNS = ("table", "term", "column", "with")
+"""Labels that are names of columns themselves: a table's, a coefficient's, and those of facts about columns."""
+
+
+def named_reading(reading: dict[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """A number whose columns are called as readers know them, wherever it is shown."""
+    labels = {
+        variables.get(name, name): worded(label, variables) if name in _OF_COLUMNS else label
+        for name, label in reading["labels"].items()
+    }
+    of_a_column = any(reading["labels"].get(name) == reading["label"] for name in _OF_COLUMNS) or (
+        "column" in reading["labels"]  # of which there may be several, or a centre's number before it
+    )
+    label = worded(reading["label"], variables) if of_a_column else reading["label"]
+    return {**reading, "labels": labels, "label": label}
+
+
+def worded(text: str, variables: Mapping[str, str]) -> str:
+    """Text about columns, such as ``sex[m]`` or ``area × sex``, with the words for them.
+
+    Examples
+    --------
+    >>> worded("sex[m]", {"sex": "Sex"}), worded("age:start[12:30]", {})
+    ('Sex: m', 'age × start: 12:30')
+    """
+    known = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
+    told = re.sub(rf"(?<!\w)(?:{known})(?!\w)", lambda one: variables[one[0]], text) if known else text
+    told = re.sub(r"(\[[^\[\]]*\])|(?<! ):(?! )", lambda one: one[1] or " × ", told)  # interactions; no label's colons
+    return re.sub(r"(\w)\[([^\[\]]+)\]", r"\1: \2", told)
+
+
+def named_quantiles(readings: Sequence[ReadingFacts]) -> Sequence[ReadingFacts]:
+    """Numbers of which quantiles of one share are called by its name: their share is no label."""
+    shares = {one["labels"].get("probability") for one in readings}
+    if len(shares) != 1 or shares == {None}:
+        return readings
+    [share] = shares
+    named = "median" if share == 0.5 else f"{label_words(share, 'probability')} quantile"
+    return [
+        {**one, "measure": named, "label": one["label"].removesuffix(label_words(share, "probability")).rstrip(" ·"),
+         "labels": {name: label for name, label in one["labels"].items() if name != "probability"}}
+        for one in readings
+    ]  # fmt: skip
 
 
 def listed(readings: Sequence[ReadingFacts]) -> Lines:

@@ -137,7 +137,6 @@ class Release(Readable):
 
     @property
     def words(self) -> Mapping[str, Any]:
-        """The heading of the question, the noun of the unit and the names of the columns, where a session asked."""
         if self.titled is None:
             return {}
         question, words, group = self.titled
@@ -303,17 +302,16 @@ class Release(Readable):
 
     def facts(self) -> Facts:
         """The facts to show of a release."""
-        return [*told_numbers(one.to_dict() for one in self.readings()), *self.protection_facts()]
+        return [*told_numbers(self.told_readings()), *self.protection_facts()]
 
     def protection_facts(self) -> Facts:
         """The protection of the release and its place in the ledger."""
         counted = self.public.get("counted")  # what of each unit the value is about
         facts = [
             *([] if counted is None else [("counted", counted)]),
-            *(
-                (name, self.public[name]) for name in ("bounds", "limit", "clipped") if name in self.public
-            ),  # released first
-            ("guarantee", promise_words(self.guarantee, self.words.get("noun", str(self.unit)))),
+            # released first
+            *((name, self.public[name]) for name in ("bounds", "limit", "clipped") if name in self.public),
+            ("guarantee", promise_words(self.guarantee, self.words.get("unit", str(self.unit)))),
             ("protects against", str(self.protection)),
             ("release", f"{self.release_id[:8]}, {moment(self.created)}"),
         ]

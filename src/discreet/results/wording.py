@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor, inf, isfinite, log10
 from typing import Any
@@ -27,9 +28,10 @@ _OF = {
     "rows added": "number of {noun} added",
     "total so far": "total {} so far",
     "total added": "total {} added",
+    "distinct labels": "number of different values of {}",
 }
 """The quantity that a number measures, by the measure of its reading and the column that it is about."""
-SHARES = ("proportion", "share")
+SHARES = ("proportion", "share", "share of usable values")
 """Measures that are told as percentages."""
 _UNLIKE = ("coefficient", "covariance", "centre")
 """Measures whose numbers have units of their own."""
@@ -146,9 +148,11 @@ def measure_words(release: Mapping[str, Any], measure: str) -> str:
 def mechanism_words(release: Mapping[str, Any]) -> str:
     """The protection of a release, on one line."""
     mechanism = release["mechanism"]
-    name = mechanism["name"].replace("_", " ")
+    name = re.sub("laplace|gaussian", lambda one: one[0].capitalize(), mechanism["name"].replace("_", " "))
     sizes = [f"{word} {number(mechanism[word])}" for word in ("scale", "factor") if mechanism.get(word) is not None]
-    moved = [] if release["sensitivity"] is None else [f"sensitivity {release['sensitivity']}"]
+    # In sum (ℓ₁), and as a distance (ℓ₂) where that is less.
+    by = dict.fromkeys(one.partition(" = ")[2] for one in str(release["sensitivity"] or "").split(", ") if one)
+    moved = [f"one unit's data moves it by at most {' in sum, and as a distance by '.join(by)}"] if by else []
     return "; ".join([", ".join([name, *sizes]), *moved])
 
 

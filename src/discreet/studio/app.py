@@ -84,6 +84,7 @@ _SEEN: dict[str, Handler] = {
     "/pulse": plan_pages.pulse,
     "/text": plan_pages.show_text,
     "/profile": plan_pages.profile_page,
+    "/preview": publish_pages.preview_page,
     "/review": publish_pages.review_page,
     "/run": publish_pages.run_page,
     "/progress": publish_pages.progress,

@@ -279,6 +279,12 @@ class Field:
         return tuple(self.text.split("\n")) if self.text else ()
 
     @property
+    def picked(self) -> str:
+        """The same in words."""
+        named = dict(self.options)
+        return " and ".join(named.get(one, one) for one in self.chosen) or ("which?" if self.required else "nothing")
+
+    @property
     def long(self) -> bool:
         """True where the field needs more than a line."""
         return self.kind in ("labels", "codes", "source")
@@ -299,6 +305,8 @@ def kind_at(place: Place, data: Mapping[str, Any]) -> str:
     if place in _TOP:
         return _TOP[place][0]
     last = place[-1]
+    if place[0] == "scenario":
+        return "numbers" if last == "shares" else "number"
     if place[0] == "release" and len(place) == 3:
         if last in _SPENDING:
             return "number"
@@ -400,6 +408,25 @@ def fact_fields(draft: Draft) -> list[Field]:
     return fields
 
 
+_EXPECTED = {
+    "mean": "A guess: the average that you expect.",
+    "sd": "A guess: how far values lie from it, on average. Two thirds of them lie within it.",
+    "shares": "A guess: the share of each label, which add up to 1.",
+}
+
+
+def scenario_fields(draft: Draft, read: Sequence[str]) -> list[Field]:
+    """The data that a preview makes up: how many rows, and what is expected of the columns that are read."""
+    fields = [_field(draft, ("scenario", "rows"), "number", "rows", "About how many there are. Empty: 1,000.")]
+    for name in read:
+        kind = kind_of(value_at(draft.data, ("schema", "columns", name)))
+        for key in {"number": ("mean", "sd"), "labels": ("shares",), "codes": ("shares",)}.get(kind, ()):
+            place: Place = ("scenario", "columns", name, key)
+            called = "standard deviation" if key == "sd" else key
+            fields.append(_field(draft, place, kind_at(place, {}), f"{called} of {name}", _EXPECTED[key]))
+    return fields
+
+
 def unit_fields(draft: Draft, columns: Sequence[str]) -> list[Field]:
     """Who is protected."""
     chosen = value_at(draft.data, ("schema", "unit", "column"))
@@ -484,6 +511,52 @@ def question_fields(draft: Draft, position: int) -> tuple[list[Field], list[Fiel
     return [*first, *spent], [titled, filtered, *rest, *limits, omitted]
 
 
+_CHOICE = re.compile(r"\{(\w+)\}")
+_BY_ITS_NAME = re.compile(r"([^{}]+?)(?: of)? \{subject\}")
+"""Headings of a number: Mean {subject}, Variance of {subject}."""
+
+
+def sentence(draft: Draft, position: int, fields: Sequence[Field], noun: str) -> list[str | Field]:
+    """A question as people ask it: words, and between them the fields in which they choose; empty for unknown ones."""
+    release = draft.data["release"][position]
+    entry = _entry(release.get("ask")) if isinstance(release, Mapping) else None
+    if entry is None:
+        return []
+    known: dict[str, str | Field] = {str(field.place[-1]): field for field in fields}
+    words = entry.heading.removesuffix("?")
+    if alike := _alike(entry):
+        place: Place = ("release", position, "ask")
+        known["ask"] = _field(draft, place, "text", "which number", entry.answers, options=tuple(alike.items()))
+        words = "What is the {ask} of {subject}"
+    words = words.replace("{subject}", "{column} = {label}" if "label" in known else "{column}")
+    more = {"by": " by {by}", "on": " among {on}" if entry.heading.endswith("?") else " on {on}"}
+    words += "".join(said for name, said in more.items() if name in known and f"{{{name}}}" not in words)
+    known["noun"] = noun
+    parts = _CHOICE.split(words + "?" * (bool(alike) or entry.heading.endswith("?")))
+    return [known.get(part, part) if place % 2 else part for place, part in enumerate(parts) if part]
+
+
+def _alike(entry: GalleryEntry) -> dict[str, str]:
+    """Questions that could stand in the place of one, with the number that each asks for; none for most.
+
+    They need a column, may be asked by others, and have that number for a heading.
+    """
+    found = {}
+    for one in gallery():
+        named = _BY_ITS_NAME.fullmatch(one.heading)
+        needed = [setting.name for setting in one.settings if setting.required]
+        if named and needed == ["column"] and one.topic == entry.topic and "by" in {each.name for each in one.settings}:
+            found[one.ask] = named[1].lower()
+    return found if entry.ask in found and len(found) > 1 else {}
+
+
+def unfit(ask: str, release: Mapping[str, Any]) -> set[str]:
+    """The settings of a release that another question does not take."""
+    entry = _entry(ask)
+    every = {setting.name for one in gallery() for setting in one.settings}
+    return set() if entry is None else {*release} & every - {setting.name for setting in entry.settings}
+
+
 def _paid(draft: Draft, release: Mapping[str, Any]) -> list[str]:
     """The settings of a release's cost, in the currency of the plan."""
     own = [key for key in ("epsilon", "delta", "rho", "mu") if key in release]
@@ -498,6 +571,14 @@ def _spending(draft: Draft, position: int, key: str) -> Field:
     kind, words, slide = _SPENDING[key]
     label = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "weight": "weight"}[key]
     return _field(draft, ("release", position, key), kind, label, words, slide=slide)
+
+
+def _called(name: str, declared: Any) -> str:
+    """A column as readers know it, unless another has that name, too."""
+    given = declared.values() if isinstance(declared, Mapping) else ()
+    labels = [one.get("label") for one in given if isinstance(one, Mapping)]
+    label = value_at({"": declared}, ("", name, "label"))
+    return label if isinstance(label, str) and label and labels.count(label) == 1 else name
 
 
 def _setting(draft: Draft, place: Place, setting: SettingHelp, release: Mapping[str, Any]) -> Field:
@@ -515,7 +596,7 @@ def _setting(draft: Draft, place: Place, setting: SettingHelp, release: Mapping[
         now = value_at(draft.data, place)
         extra = [str(one) for one in (now if isinstance(now, list) else [now]) if one is not GONE and one not in names]
         blank = (("", "–"),) if setting.kind == "column" else ()
-        options = (*blank, *((name, name) for name in [*names, *extra]))
+        options = (*blank, *((name, _called(name, declared)) for name in [*names, *extra]))
     elif setting.kind == "flag":
         options = _YES_OR_NO
     elif setting.kind == "label":

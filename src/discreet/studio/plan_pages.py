@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from itertools import groupby
@@ -19,7 +20,7 @@ from discreet.plans.profile import ProfilePlan, plan_profile, run_profile
 from discreet.plans.skeleton import gallery, needs_delta, suggested
 from discreet.publish.report import axis_for, tick_words
 from discreet.results import plan as planning
-from discreet.results.display import printable
+from discreet.results.display import plural, printable
 from discreet.results.wording import attacker_words
 from discreet.studio import forms
 from discreet.studio.desk import Desk, Draft, FormData, form_of, from_script
@@ -38,7 +39,9 @@ def live_view(draft: Draft) -> dict[str, Any]:
     expected = [getattr(one.question, "expected_rows", None) for one in asked]
     rows = max((one for one in expected if one), default=None)
     cards = [
-        _card(one, draft.plans[position], rows) if position in draft.plans else _wrong(draft, position, one.title)
+        _card(one, draft.plans[position], rows, draft.file)
+        if position in draft.plans
+        else _wrong(draft, position, one.title)
         for position, one in enumerate(asked)
     ]
     return {
@@ -114,7 +117,7 @@ def _part(guarantee: Guarantee, budget: Guarantee) -> float:
     return float(spent / whole) ** power if whole else 0.0
 
 
-def _card(one: PlannedQuestion, planned: planning.Plan, rows: int | None) -> dict[str, Any]:
+def _card(one: PlannedQuestion, planned: planning.Plan, rows: int | None, file: PlanFile) -> dict[str, Any]:
     error = planned.rows()[0]["error_95"]
     chance = planning.sampling_error(one.question, rows=rows)
     both = None if chance is None or error is None else (error**2 + chance**2) ** 0.5
@@ -122,11 +125,14 @@ def _card(one: PlannedQuestion, planned: planning.Plan, rows: int | None) -> dic
     return {
         "title": one.title,
         "problem": None,
-        "read": planned.read,
-        **{name: None if value is None else _in_words(value, one.question) for name, value in told.items()},
+        "read": _read(planned.read, file),
+        **{
+            name: None if value is None else _in_words(value, one.question, planned.read)
+            for name, value in told.items()
+        },
         "effect": None if planned.smallest_effect is None else _short(planned.smallest_effect),
         "cost": str(planned.guarantee),
-        "chart": _forecast(told, one.question),
+        "chart": _forecast(told, one.question, planned.read),
         "notes": [note[:1].upper() + note[1:] for note in (*_data(planned), *planned.notes)],
         "warnings": planning.release_warnings(one.question, planned, rows),
         "free": planning.privacy_is_free(one.question, planned),
@@ -139,11 +145,29 @@ def _data(planned: planning.Plan) -> list[str]:
     return [f"the error is for {planned.scenario}{worst}"] if planned.scenario else []
 
 
-def _in_words(error: float, question: Any) -> str:
-    """An error in the unit of what is read: proportions in percentage points."""
-    if question.ask == "proportion":
-        return f"{_short(100 * error)} percentage points"
-    return _short(error)
+_IN_THE_UNIT = ("the mean", "the total", "the deviation", "the difference", "a difference")
+"""Numbers that are read in the unit of their column."""
+
+
+def _read(read: str, file: PlanFile) -> str:
+    """What noise moves, in words: plans say rows and ranks."""
+    counted = plural(file.schema.noun or "row")
+    if read.startswith("ranks"):
+        return f"the place among all {counted}"
+    known = read.startswith(("the ", "a ", "an ", "each "))
+    return read if known else f"the number of {re.sub('^rows', counted, read)}"
+
+
+def _unit(question: Any, read: str) -> str:
+    """The unit of an error, after a blank: that of its column, percentage points for proportions, or none."""
+    bounds = planning.averaged_bounds(question) if read in _IN_THE_UNIT else None
+    named = "" if bounds is None else bounds.measured_in
+    return " percentage points" if question.ask == "proportion" else f" {named}" if named else ""
+
+
+def _in_words(error: float, question: Any, read: str) -> str:
+    """An error in the unit of what is read."""
+    return f"{_short(100 * error if question.ask == 'proportion' else error)}{_unit(question, read)}"
 
 
 def _short(value: float) -> str:
@@ -152,7 +176,7 @@ def _short(value: float) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
 
 
-def _forecast(errors: Mapping[str, float | None], question: Any) -> dict[str, Any] | None:
+def _forecast(errors: Mapping[str, float | None], question: Any, read: str) -> dict[str, Any] | None:
     """A chart of how far noise moves a number, and noise and sampling together; None where that is not known."""
     times = 100 if question.ask == "proportion" else 1
     known = {name: times * reach for name, reach in errors.items() if reach}
@@ -174,14 +198,14 @@ def _forecast(errors: Mapping[str, float | None], question: Any) -> dict[str, An
         "ticks": [(place, tick_words(end * (place / 50 - 1), end / 2), anchor) for place, anchor in ticks],
         "zero": 50,
         "cut": False,
-        "unit": f"{'percentage points ' * (times > 1)}away from the true value",
+        "unit": f"{_unit(question, read)} away from the true value".strip(),
     }
 
 
 # ---- Plan pages: declare public facts, add questions, and see what each would give and cost.
 
 
-_EDITED = ("title", "budget", "schema", "release")
+_EDITED = ("title", "budget", "schema", "release", "scenario")
 _WHOLE = ("column", "columns", "ask")
 """Settings after which other fields of the page have other options."""
 _DECLARED: Mapping[str, Mapping[str, Any]] = {
@@ -209,7 +233,7 @@ def _page_facts(desk: Desk, document: TomlDocument, digest: str, draft: Draft, a
     live = live_view(draft)
     questions = _questions(draft, live["cards"], at) if isinstance(draft.data.get("release"), list) else []
     kind = at.partition(" ")[0]
-    return {
+    told = {
         "plan": desk.name_of(document),
         "step": "plan",
         "title": draft.data.get("title", document.path.stem),
@@ -230,6 +254,8 @@ def _page_facts(desk: Desk, document: TomlDocument, digest: str, draft: Draft, a
         "gallery": [(topic, list(ones)) for topic, ones in groupby(gallery(), lambda one: one.topic)],
         "live": live,
     }
+    live["wrong"] = [field for field in _all_fields(told) if field.problem]
+    return told
 
 
 def _on_tour(draft: Draft) -> bool:
@@ -323,9 +349,12 @@ def _columns(desk: Desk, draft: Draft, document: TomlDocument) -> tuple[dict[str
 def _questions(draft: Draft, cards: list[Any], at: str) -> list[dict[str, Any]]:
     told = []
     words = {one.ask: one.answers for one in gallery()}
+    row = value_at(draft.data, ("schema", "noun"))
+    noun = plural(row if isinstance(row, str) else "row")
     for position, release in enumerate(draft.data["release"]):
         table = release if isinstance(release, Mapping) else {}
         main, more = forms.question_fields(draft, position)
+        said = forms.sentence(draft, position, main, noun)
         ask = str(table.get("ask", "?"))
         known = {field.place for field in (*main, *more) if field.problem}
         where = next((place for place in draft.problems if place[:2] == ("release", position)), None)
@@ -340,6 +369,8 @@ def _questions(draft: Draft, cards: list[Any], at: str) -> list[dict[str, Any]]:
                 "card": card,
                 "open": at == f"release {position}",
                 "answers": words.get(ask, ""),
+                "said": said,
+                "kinds": [one for one in said if isinstance(one, forms.Field) and one not in main],
                 "main": main,
                 "more": more,
                 "problem": shown,
@@ -365,6 +396,8 @@ def change(desk: Desk, request: Request) -> Response:
     if not from_script(request):
         if problem is not None:
             raise DiscreetError(problem)
+        if request.query_params.get("to") == "preview":
+            return desk.go_to("preview", document)
         return desk.go_to(
             "plan", document, at="data" if [*edits] == [("title",)] else _at(next(iter(edits), ("budget",)))
         )
@@ -391,7 +424,7 @@ _WHOLE_PAGE = {"hx-retarget": "#main", "hx-reselect": "#main", "hx-reswap": "out
 
 def _all_fields(told: Mapping[str, Any]) -> list[forms.Field]:
     columns = [field for one in told["columns"] for field in (*one["main"], *one["more"])]
-    asked = [field for one in told["questions"] for field in (*one["main"], *one["more"])]
+    asked = [field for one in told["questions"] for field in (*one["kinds"], *one["main"], *one["more"])]
     return [*told["facts"], *told["unit"], *columns, *asked]
 
 
@@ -406,6 +439,14 @@ def _edits(form: FormData, data: Mapping[str, Any]) -> tuple[dict[Place, Any], d
         was = form.get(f"was:{name}").replace("\r\n", "\n")
         if text != was:
             edits[place], shown[place] = forms.typed_value(forms.kind_at(place, data), text), was
+        release = value_at(data, place[:2])
+        if text != was and place[2:] == ("ask",) and isinstance(release, Mapping):
+            for key in forms.unfit(text, release):
+                other = (*place[:2], key)
+                edits[other], shown[other] = GONE, printable(forms.shown_text(forms.kind_at(other, data), release[key]))
+    rows: Place = ("scenario", "rows")
+    if any(place[0] == "scenario" for place in edits) and rows not in edits and value_at(data, rows) is GONE:
+        edits[rows], shown[rows] = 1000, ""
     return edits, shown
 
 

@@ -20,15 +20,17 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.plans.bundle import write_bundle
-from discreet.plans.job import Job
+from discreet.plans.job import Job, previewed
 from discreet.plans.plan_file import PlanFile
 from discreet.plans.review import approve_plan, default_directory, public_key, review, signer
 from discreet.plans.skeleton import command_lines, notebook, python_script
 from discreet.publish.export import export, read_facts
 from discreet.publish.files import anchored_heads, write_anchor
 from discreet.publish.ledger_statement import planned_release
-from discreet.publish.report import charted, findings, named_quantiles, table_words
+from discreet.publish.report import charted, findings, table_words, with_named_quantiles
+from discreet.results.display import plural
 from discreet.results.wording import attacker_words
+from discreet.studio import forms
 from discreet.studio.desk import Desk, form_of
 from discreet.studio.guard import PUBLISHED_POLICY
 from discreet.studio.toml_document import TomlDocument, digest_of
@@ -230,7 +232,7 @@ def run_page(desk: Desk, request: Request, notice: str | None = None) -> Respons
         waits = not finished and job.not_approved(ledger) is not None
     directory = file.output / (file.period or "")
     facts = read_facts(directory) if finished and (directory / "results.json").exists() else None
-    found = [named_quantiles(one) for one in facts["releases"]] if facts is not None else []
+    found = [with_named_quantiles(one) for one in facts["releases"]] if facts is not None else []
     shown = {**_shared(desk, document, file, "run"), "notice": notice or (run.refusal if run is not None else None)}
     return desk.page(
         "run.html",
@@ -247,6 +249,20 @@ def run_page(desk: Desk, request: Request, notice: str | None = None) -> Respons
         python=python_script(file),
         commands=command_lines(file),
     )
+
+
+def preview_page(desk: Desk, request: Request) -> Response:
+    """What the report could look like, on made-up rows. Reads no data and spends nothing."""
+    document, file = _read(desk, request)
+    _, draft = desk.draft(document)
+    facts = previewed(file)
+    found = [with_named_quantiles(one) for one in facts["releases"]]
+    read = dict.fromkeys(name for one in file.questions for name in one.question.columns_read())
+    return desk.page(
+        "preview.html", **_shared(desk, document, file, "plan"), rows=facts["made_up"],
+        found=[(one, findings(one), charted(one)) for one in found], fields=forms.scenario_fields(draft, [*read]),
+        noun=plural(file.schema.noun or "row"), **table_words(),
+    )  # fmt: skip
 
 
 def start_run(desk: Desk, request: Request) -> Response:

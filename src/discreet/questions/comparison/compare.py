@@ -93,7 +93,7 @@ class MeanComparison(Readable):
     against: str = "control"
     noisy: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    asked: str = field(default="", compare=False)
+    asked: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     simultaneous: int = 1
 
     @property
@@ -286,7 +286,7 @@ class MeanComparison(Readable):
             *((f"mean of {one.label}", reading_line(one.to_dict())) for one in self.arm_means()),
             ("method", self.method),
             *([] if self.clipped is None else [("clipped", self.clipped)]),
-            ("guarantee", promise_words(self.guarantee, str(self.protection.unit))),
+            ("guarantee", promise_words(self.guarantee, self.words.get("unit", str(self.protection.unit)))),
             ("protects against", str(self.protection)),
             ("release", f"{self.release_id[:8]}, {moment(self.created)}"),
         ]
@@ -294,7 +294,7 @@ class MeanComparison(Readable):
         return [*facts, ("simulated", "yes: protects nobody")] if self.simulated else facts
 
     def heading(self) -> str:
-        return self.asked or f"Mean of {self.treatment} minus {self.against}"
+        return str(self.words.get("heading", f"Mean of {self.treatment} minus {self.against}"))
 
 
 def _ratio(top: ArmScore, bottom: ArmScore, level: float) -> Interval:
@@ -593,7 +593,7 @@ class ArmComparisons(Readable):
 
     pairs: tuple[MeanComparison, ...]
     arms: tuple[Contrast, ...]
-    asked: str = field(default="", compare=False)
+    asked: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __getitem__(self, pair: tuple[str, str]) -> MeanComparison:
         for one in self.pairs:
@@ -669,10 +669,10 @@ class ArmComparisons(Readable):
 
     def plot(self) -> Any:
         """Altair chart of every difference with its simultaneous 95 % interval."""
-        return plot_readings(self.heading(), [pair.difference().to_dict() for pair in self.pairs])
+        return plot_readings(self.heading(), [pair.difference().to_dict() for pair in self.pairs], self.words)
 
     def heading(self) -> str:
-        return self.asked or "Differences of means"
+        return str(self.words.get("heading", "Differences of means"))
 
 
 def compare_arms(

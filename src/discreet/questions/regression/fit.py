@@ -415,8 +415,8 @@ class RegressionRelease(Release):
     def facts(self) -> Facts:
         """Every coefficient with its intervals, then how it was protected."""
         unsaid = {"estimate": "nothing known", "noise": None}
-        read = self._coefficient_readings()
-        told = told_numbers(one.to_dict() | (unsaid if one.population is None else {}) for one in read)
+        read = [one for one in self.told_readings() if one["measure"] == "coefficient"]
+        told = told_numbers({**one, **(unsaid if one["population"] is None else {})} for one in read)
         return [*told, self._fit_fact(), ("rows", self._counted_words), *self.protection_facts()]
 
     @property
@@ -508,7 +508,8 @@ class RegressionRelease(Release):
         return LinearEstimate(float(scipy.special.expit(found.estimate)), None, self.design, along, found)
 
     def heading(self) -> str:
-        return f"{'Logistic regression' if self._logistic else 'Regression'} of {self.design.outcome.name}"
+        kind = "Logistic regression" if self._logistic else "Regression"
+        return str(self.words.get("heading", f"{kind} of {self.design.outcome.name}"))
 
     def _fit_fact(self) -> tuple[str, str]:
         """How well the fit describes the outcome."""

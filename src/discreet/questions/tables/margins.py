@@ -695,7 +695,7 @@ class MarginsRelease(Release):
     def facts(self) -> Facts:
         """The facts to show: every number of a few, else one line per table; and how it was protected."""
         if sum(table.estimate.size for table in self.tables()) <= MOST_SHOWN:
-            return [*told_numbers((one.to_dict() for one in self.readings()), "table"), *self.protection_facts()]
+            return [*told_numbers(self.told_readings(), "table"), *self.protection_facts()]
         lines = [
             (" × ".join(table) or "total", f"{_cells(self, table)}, standard error {number(self._error(table))}")
             for table in self.margins.tables
