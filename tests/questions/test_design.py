@@ -955,7 +955,7 @@ def test_a_regression_under_a_design_is_kept_told_and_planned(sample):
     assert stored.params == found.params
     assert stored.model("g").bse == found.model("g").bse
     assert {"respondents", "effective respondents", "design effect"} <= {one.measure for one in found.readings()}
-    assert "effective) rows" in str(found.summary())
+    assert "rows (" in str(found.summary())
     assert [one.label for one in found.readings()[:3]] == ["const", "v[yes]", "g[b]"]
     assert "the weight of each row depends on no other row" in str(found.protection)
     even = [{"w": 30.0, "y": float(y), "v": v} for y, v in itertools.product(range(11), ["no", "yes"])] * 50

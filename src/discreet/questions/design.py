@@ -937,7 +937,7 @@ def design_measurement(
             public={},
             from_rows=from_rows,
             read=read,
-            forecast=lambda: _forecast(used, groups, expected_rows, design.expected),
+            forecast=lambda: _forecast(used, groups, expected_rows, design),
             trims=lambda: _trims(question),
         )
 
@@ -951,8 +951,16 @@ _TYPICAL = 0.5
 """A plan takes weights to be alike, at half of the largest: its ratio to the mean is 1.3 to 3 in most surveys."""
 
 
-def _forecast(parts: DesignParts, groups: int, expected: int | None, likely: Sequence[float]) -> Forecast:
+def weights_words(design: Design | None) -> str:
+    """What a plan takes weights to be, in words."""
+    if design is None:
+        return ""
+    return f"with {'the weights expected' if design.expected else 'weights of half the largest'}"
+
+
+def _forecast(parts: DesignParts, groups: int, expected: int | None, design: Design) -> Forecast:
     """The noise in an estimate from units with the weights expected and values spread evenly over the bounds."""
+    likely = design.expected
     rows = DEFAULT_ROWS if expected is None else expected / groups
     mean = _TYPICAL if not likely else float(np.minimum(_weights(likely), parts.weight_high).mean()) / parts.weight_high
     factors = np.array([float(one) for one in parts.multiplied])
@@ -974,8 +982,7 @@ def _forecast(parts: DesignParts, groups: int, expected: int | None, likely: Seq
             (high - low) * (moments["uy"] - centre * moments["u"]) / factors / weight for centre in (0.5, 1.0)
         )
     strata = max(1, len(parts.strata))
-    weighing = "the weights expected" if likely else "weights of half the largest"
-    like = f"with {weighing}" if not parts.total else "whatever their weights are"
+    like = "whatever their weights are" if parts.total else weights_words(design)
     return Forecast(
         weights=tuple(np.tile(moved, strata).tolist()),
         worst=None if worst is None else tuple(np.tile(worst, strata).tolist()),

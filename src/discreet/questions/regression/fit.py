@@ -19,7 +19,7 @@ from discreet.core.schema import Bounds, Contribution, Design
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.inference.logistic import LogisticFit
 from discreet.questions import form
-from discreet.questions.design import likely_weights, no_design_for
+from discreet.questions.design import likely_weights, no_design_for, weights_words
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.regression.formula import Parts, RegressionFormula
 from discreet.results.display import Facts, Interval, Result, expected, number
@@ -417,13 +417,18 @@ class RegressionRelease(Release):
         unsaid = {"estimate": "nothing known", "noise": None}
         read = self._coefficient_readings()
         told = told_numbers(one.to_dict() | (unsaid if one.population is None else {}) for one in read)
-        return [*told, self._fit_fact(), ("rows", self._counted_words), *self.protection_facts()]
+        return [
+            *told,
+            self._fit_fact(),
+            ("rows", self._rows_words.replace(" rows", "")),
+            *self.protection_facts(),
+        ]
 
     @property
-    def _counted_words(self) -> str:
+    def _rows_words(self) -> str:
         """The number of rows, and under a design that of effective ones."""
         effective = self.effective_respondents
-        return f"{round(self.nobs):,}{'' if effective is None else f' ({effective:,.0f} effective)'}"
+        return f"{round(self.nobs):,} rows{'' if effective is None else f' ({effective:,.0f} effective)'}"
 
     def verdict(self) -> Mapping[str, Any]:
         """The verdict on any relation between columns and outcome, by the joint test of all columns."""
@@ -435,7 +440,7 @@ class RegressionRelease(Release):
         columns = f"{', '.join(others)} and {last}" if others else last
         related = f"{columns} {'go' if others else 'goes'} with {self.design.outcome.column}"
         evidence = "evidence" if pvalue <= 0.05 else "no evidence"
-        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {self._counted_words} rows"
+        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {self._rows_words}"
         return f"There is {evidence} that {related} ({shown})."
 
     def _each(self) -> str:
@@ -517,7 +522,7 @@ class RegressionRelease(Release):
     def summary(self, alpha: float = 0.05) -> Printed:
         """The regression as a table: text, which a notebook shows as a table."""
         outcome, on = self.design.outcome, ", ".join(self.on)
-        facts = f"{self._counted_words} rows, {' '.join(self._fit_fact())}"
+        facts = f"{self._rows_words}, {' '.join(self._fit_fact())}"
         if self._logistic:
             head = f"Logistic regression of {outcome.column} = {outcome.label} on {on}"
             words = "Log-odds; standard errors, tests and intervals count noise and sampling."
@@ -637,9 +642,7 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     @property
     def _like(self) -> str:
         """The scenario of a plan in words."""
-        design = self.schema.design
-        weights = "" if design is None else " and weights of half the largest"
-        return f"of unrelated columns, spread evenly{weights if not (design and design.expected) else ' and weighted'}"
+        return ", ".join(filter(None, ["of unrelated columns, spread evenly", weights_words(self.schema.design)]))
 
     def _settle(self, formula: str) -> None:
         """Read the formula: its columns, and the schema with those that are computed."""
