@@ -893,11 +893,14 @@ def sandwich(x, y, w, *, logistic=False):
     return b, np.sqrt(np.diag(inverse @ score.T @ score @ inverse) * len(y) / (len(y) - x.shape[1]))
 
 
-def test_regressions_are_those_of_weighted_rows(sample):
-    session = session_of(rows_of(sample), schema_of(strata="h"))
-    w, y = sample["w"], sample["y"]
+@pytest.mark.parametrize("population", [{}, {"s": 2e3, "t": 9e3}])
+def test_regressions_are_those_of_weighted_rows(sample, population):
+    session = session_of(rows_of(sample), schema_of(strata="h", population=population))
+    w, y, given = sample["w"].copy(), sample["y"], sample["w"]
+    for label, people in population.items():
+        w[sample["h"] == label] *= people / w[sample["h"] == label].sum()
     v, g = (sample["v"] == "yes").astype(float), (sample["g"] == "b").astype(float)
-    asked = (("y ~ v + g", y, (v, g)), ("v ~ y + g", v, (y, g)), ("y ~ v * g", y, (v, g, v * g)))
+    asked = (("y ~ v + g", y, (v, g)), ("v ~ y + h", v, (y, sample["h"] == "t")), ("y ~ v * g", y, (v, g, v * g)))
     for formula, values, x in asked:
         question = RegressionQuestion(session.schema, formula=formula, epsilon=1.0)
         found = noiseless(session, question)
@@ -910,7 +913,7 @@ def test_regressions_are_those_of_weighted_rows(sample):
         mean = (w * values).sum() / w.sum()
         assert found.rsquared == pytest.approx(1 - left / ((w * (values - mean) ** 2).sum() / w.sum()), rel=1e-9)
         assert found.nobs == pytest.approx(len(w))
-        assert found.effective_respondents == pytest.approx(w.sum() ** 2 / (w * w).sum(), rel=1e-9)
+        assert found.effective_respondents == pytest.approx(given.sum() ** 2 / (given * given).sum(), rel=1e-9)
     labels = noiseless(session, LogisticQuestion(session.schema, "v", ["g"], epsilon=1.0))
     b, errors = sandwich(np.column_stack([np.ones(len(w)), g]), v, w, logistic=True)
     assert list(labels.params.values()) == pytest.approx(b, rel=1e-5)
@@ -941,11 +944,11 @@ def test_regressions_of_samples_hold_the_coefficients_of_the_population():
         totals.append(np.einsum("ai,bi,ci->abc", *map(np.array, parts)).ravel())
     noisy = np.array(totals) + rng.laplace(0, 0.5, (200, 45))
     read = LinearMoments(totals=noisy, noise=0.5, kurtosis=3.0, cells=1, degrees=of.degrees)
-    fit = LeastSquares(read, tuple(map(of.linear, of.terms(of.on))), of.linear(of.explained), weight=of.weighing)
+    fit = LeastSquares(read, tuple(map(of.linear, of.terms(of.on))), of.linear(of.explained), weights=of.weighing)
     slope = np.array([0.0, 1.0])
     truth = np.polyfit(x, y, 1)[0]
     assert np.mean(fit.pvalue(slope, truth) >= 0.05) >= 0.93
-    assert np.mean(replace(fit, weight=()).pvalue(slope, truth) >= 0.05) <= 0.7
+    assert np.mean(replace(fit, weights=()).pvalue(slope, truth) >= 0.05) <= 0.7
 
 
 def test_a_regression_under_a_design_is_kept_told_and_planned(sample):
@@ -1068,8 +1071,8 @@ def test_questions_without_a_design_based_form_are_refused():
     refused(
         "Leave contribution out", lambda: session.regression("y", "v", contribution=Contribution(rows=1), epsilon=1.0)
     )
-    refused("weights that add up", lambda: public.regression("y", ["v"], epsilon=1.0))
-    refused("weights that add up", lambda: public.logistic_regression("v", ["y"], epsilon=1.0))
+    refused("Leave population out", lambda: public.where("y > 2").regression("y", ["v"], epsilon=1.0))
+    refused("Leave population out", lambda: public.logistic_regression("h", ["y"], epsilon=1.0))
     clusters = session_of([{}], schema_of(unit="id"))
     refused("rows of a cluster", lambda: clusters.regression("y", ["v"], epsilon=1.0))
     refused("rows of a cluster", lambda: clusters.logistic_regression("v", ["y"], epsilon=1.0))

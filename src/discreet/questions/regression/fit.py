@@ -614,10 +614,25 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
             rule = "leaves sums over the rows of a cluster, whose squares no sum over rows tells"
             fix = "Declare rows as units where one of each cluster was asked, or compare means by groups."
             raise InvalidParameter("design.cluster", self.schema.unit.column, rule, fix)
-        if design.population:
-            rule = "would change the weights of a regression, which takes them as they are"
-            fix = "Leave population out, with weights that add up to it."
-            raise InvalidParameter("design.population", dict(design.population), rule, fix)
+        if design.population and (design.strata == self.column or self.schema.where is not None):
+            rule = "leaves no population of a stratum that is known: it is the outcome, or a filter takes rows away"
+            raise InvalidParameter("design.population", dict(design.population), rule, "Leave population out.")
+
+    def _strata(self, on: Sequence[str]) -> list[str]:
+        """The column of strata whose populations are public, unless it is among these already."""
+        design = self.schema.design
+        known = design is not None and design.population and design.strata not in on
+        return [str(cast(Design, design).strata)] if known else []
+
+    def _weighing(self) -> dict[str, Any]:
+        """What a statistic is told of the weight and of public strata."""
+        design = self.schema.design
+        if design is None:
+            return {}
+        if not design.population:
+            return {"weight": design.weight}
+        people = tuple(design.population[one] for one in self.schema.categories(str(design.strata)).labels)
+        return {"weight": design.weight, "strata": design.strata, "population": people}
 
     def _weight(self) -> dict[str, Bounds]:
         """Under a design the weight, a number from 0 to the trim."""
