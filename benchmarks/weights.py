@@ -171,8 +171,10 @@ def parts_of(parts: DesignParts, sample: Sample) -> Array:
     stratum, w, y = sample
     u = np.minimum(w, parts.weight_high) / parts.top
     over = w > parts.weight_high
-    rows = [u**2 * (1 - y) ** 2, 2 * u**2 * y * (1 - y), (u * y) ** 2, u * (1 - u) * (1 - y), u * (1 - u) * y,
-            (1 - u) * ~over, (1 - u) * over]  # fmt: skip
+    middle = parts.inner * u * (1 - u)
+    left = 1 - u**2 - middle
+    rows = [u**2 * (1 - y) ** 2, 2 * u**2 * y * (1 - y), (u * y) ** 2, middle * (1 - y), middle * y, left * ~over,
+            left * over]  # fmt: skip
     strata = max(1, len(parts.strata))
     where = stratum if strata > 1 else np.zeros(stratum.size, int)
     return np.array([np.bincount(where, row, strata) for row in rows]).T

@@ -17,12 +17,14 @@ import scipy
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.inference.moments import Booleans, hull, moment_weights, within
+from discreet.inference.moments import UNSEEN, Booleans, hull, moment_weights, within
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.tables import ChiSquareResult, compared
 from discreet.results.display import Interval
 
 Array = NDArray[np.float64]
+_CAUTION = 0.5
+"""The number of standard deviations of its noise that are added to a measured sum of squares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +147,7 @@ class DesignMoments:
         return np.asarray(total), self.kurtosis * np.asarray(fourth)
 
     def _squares(self, theta: Array, *, cautious: bool) -> Array:
-        """Σ(u·residual)² over strata with their factors; ``cautious`` adds one standard deviation of its noise."""
+        """Σ(u·residual)² over strata with their factors; ``cautious`` adds to it for its noise."""
         a, b, shift = self._centred(theta)
         c = a - shift
         found = c**2 * self.sum("uu") + 2 * c * b * self.sum("uuy") + b**2 * self.sum("uuyy")
@@ -156,7 +158,9 @@ class DesignMoments:
             return np.asarray(total)
         c, b = c[..., None], b[..., None]
         weights = c**2 * self.moments["uu"] + 2 * c * b * self.moments["uuy"] + b**2 * self.moments["uuyy"]
-        return np.asarray(total + np.sqrt(((self.factor[:, None] * weights) ** 2 * self.noise).sum(axis=(-1, -2))))
+        return np.asarray(
+            total + _CAUTION * np.sqrt(((self.factor[:, None] * weights) ** 2 * self.noise).sum(axis=(-1, -2)))
+        )
 
     @cached_property
     def _between(self) -> float:
@@ -178,6 +182,16 @@ class DesignMoments:
     # ---- acceptance
 
     @cached_property
+    def _unseen(self) -> float:
+        """The largest share of the weight at an end of which a sample may have nothing; all where values are the ends.
+
+        Of six units of the mean weight that are expected a sample has one. Of yes and no the variance follows from θ.
+        """
+        if self.total or np.array_equal(self.moments["uuy"], self.moments["uuyy"]):
+            return 1.0
+        return min(UNSEEN * self._at_estimate[0] / self.weight, 1.0)
+
+    @cached_property
     def _at_estimate(self) -> tuple[float, float]:
         heavy = self._cautious_weight()
         return heavy, float(self._squares(np.asarray(self.estimate), cautious=True))
@@ -193,7 +207,7 @@ class DesignMoments:
         else:
             far = np.where(point > self.estimate, 1.0, 0.0)
             gap = far - self.estimate
-            share = np.clip((point - self.estimate) / np.where(gap == 0, 1.0, gap), 0.0, 1.0)
+            share = np.clip((point - self.estimate) / np.where(gap == 0, 1.0, gap), 0.0, self._unseen)
             found = (1 - share) * squares + share * heavy * self.weight * (far - point) ** 2
         return np.asarray(np.maximum(found - self._between, 0.0))
 
@@ -320,12 +334,12 @@ def product_of_margins(shape: tuple[int, int]) -> Callable[[Array], Array]:
     return expected
 
 
-def measured_moments(degree: int) -> dict[str, Array]:
+def measured_moments(degree: int, inner: float = 1.0) -> dict[str, Array]:
     """The weights of parts that give each moment, for values in parts of the degree: see `DesignMoments`.
 
-    Parts: u²·bⱼ(y) of that degree, u(1 − u)·bⱼ(y) of half of it, then 1 − u of units within the trim, and of trimmed
-    ones. Up to the first two powers of y with u, and four with u², as far as they are measured; of yes and no all
-    powers are the first.
+    Parts: u²·bⱼ(y) of that degree, u(1 − u)·bⱼ(y) of half of it, which counts ``inner`` times, then what is left of
+    units within the trim, and of trimmed ones. Up to the first two powers of y with u, and four with u², as far as they
+    are measured; of yes and no all powers are the first.
 
     Examples
     --------
@@ -342,7 +356,7 @@ def measured_moments(degree: int) -> dict[str, Array]:
 
     found = {"n": np.ones(degree + first + 4)}
     for power in range(max(first, 1) + 1):
-        found["u" + "y" * power] = np.concatenate([parts(degree, power), parts(first, power), rest])
+        found["u" + "y" * power] = np.concatenate([parts(degree, power), parts(first, power) / inner, rest])
     for power in range(max(degree, 2) + 1):
         found["uu" + "y" * power] = np.concatenate([parts(degree, power), np.zeros(first + 1), rest])
     return found

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from itertools import product
 from statistics import NormalDist
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy
@@ -544,8 +544,9 @@ class LeastSquares:
         What was measured of Σ(w·z)²e² after a fit on at least these terms; None where ``moments`` hold it.
     places
         Of the terms, among those of that fit.
-    weight
-        The weight of a row, where there is one: a linear function between 0 and 1.
+    weights
+        The weight of a row, where there is one: a linear function between 0 and 1; or one in each stratum, where they
+        were made to add up to its population.
     """
 
     moments: LinearMoments | ProductMoments
@@ -553,7 +554,28 @@ class LeastSquares:
     outcome: Linear
     squares: MeasuredSquares | None = None
     places: tuple[int, ...] = ()
-    weight: tuple[Linear, ...] = ()
+    weights: tuple[Linear, ...] = ()
+
+    @cached_property
+    def weight(self) -> tuple[Linear, ...]:
+        """The weight of a row, in whatever stratum it is."""
+        return (Linear.combined(np.ones(len(self.weights)), self.weights),) if self.weights else ()
+
+    @property
+    def _known(self) -> LinearMoments:
+        """The moments of weighted rows, which are never products."""
+        return cast(LinearMoments, self.moments)
+
+    def _moved(self, *factors: Linear) -> Array:
+        """Weights of the noise in the sum of a product over weighted rows.
+
+        Where weights add up to the population of a stratum, noise in its weights moves only what differs from its mean.
+        """
+        found = self.moments.weights(*factors, *self.weight)
+        for own in self.weights if len(self.weights) > 1 else ():
+            each, total = self.moments.weights(own), self.moments.total(self.moments.weights(*factors, own))
+            found = found - (total / self._known.at_least_noise(each))[..., None] * each
+        return found
 
     @cached_property
     def _matrix(self) -> Array:
@@ -564,8 +586,7 @@ class LeastSquares:
         """Σ of the weights over all rows, at least one deviation of its noise; without weights the number of rows."""
         if not self.weight:
             return self.moments.rows
-        weights = self.moments.weights(*self.weight)
-        return np.asarray(np.maximum(self.moments.total(weights), np.sqrt(self.moments.noise_of(weights)[0])))
+        return self._known.at_least_noise(self.moments.weights(*self.weight))
 
     @cached_property
     def _inverse(self) -> Array:
@@ -661,10 +682,7 @@ class LeastSquares:
         reach = pulled @ along
         pull = Linear.combined(pulled, self.terms)
         left = self._residual(self.coefficients)
-        moment = self.moments.weights
-        noise = self.moments.noise_along(
-            moment(pull, left, *self.weight), moment(pull, pull, *self.weight) / reach[..., None]
-        )
+        noise = self.moments.noise_along(self._moved(pull, left), self._moved(pull, pull) / reach[..., None])
         sampled = self._squares(pulled, pull, left)
         unseen = self._unseen(pull, reach)
 
@@ -780,7 +798,7 @@ class LeastSquares:
         """Covariance of linear functions of ŝ − Ŝβ, each row of ``pulled`` one of them."""
         pulls = [Linear.combined(row, self.terms) for row in pulled]
         left = self._residual(coefficients)
-        used = np.array([self.moments.weights(pull, left, *self.weight) for pull in pulls])
+        used = np.array([self._moved(pull, left) for pull in pulls])
         found = self._sampled * self._joint_squares(pulled, pulls, left)
         for j in range(len(pulls)):
             for k in range(len(pulls)):

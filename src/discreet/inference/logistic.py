@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from statistics import NormalDist
 
@@ -253,8 +253,9 @@ class LogisticFit:
         Linear functions of a row, with a constant in each cell. The first is the constant.
     tested
         Places of terms that are only tested for making no difference: labels with one outcome have no estimate.
-    weighed
-        Whether the last number is the weight of a row, between 0 and 1, which no term depends on.
+    weights
+        Where the last number is the weight of a row, which no term depends on, what it counts in each cell: a row for
+        every stratum whose weights were made to add up to its population, or one for all.
     """
 
     moments: NoisyTotals
@@ -262,14 +263,32 @@ class LogisticFit:
     degrees: tuple[int, ...]
     terms: tuple[Linear, ...]
     tested: tuple[int, ...] = ()
-    weighed: bool = False
+    weights: Array = field(default_factory=lambda: np.zeros((0, 1)))
+
+    @cached_property
+    def _strata(self) -> Array:
+        """The weight of a row at all nodes, by stratum."""
+        nodes = np.broadcast_to(_nodes(self.degrees[-1]), self._shape).reshape(self.cells, -1)
+        return np.asarray((self.weights[..., None] * nodes).reshape(len(self.weights), -1))
 
     @cached_property
     def _each(self) -> Array:
         """The weight of a row at all nodes; 1 where rows have none."""
-        own = Linear(np.zeros(self.cells), np.append(np.zeros(max(len(self.degrees) - 1, 0)), 1.0))
-        at = [_nodes(degree) for degree in self.degrees]
-        return np.broadcast_to(self._values(own, at), self._shape).ravel() if self.weighed else np.ones(1)
+        return np.asarray(self._strata.sum(axis=0)) if len(self.weights) else np.ones(1)
+
+    def _moved(self, values: Array, local: _Local) -> Array:
+        """Weights of the noise in a combination of the score.
+
+        Where weights add up to the population of a stratum, noise in its weights moves only what differs from its mean.
+        """
+        found = self._on_parts(values * self._each, local.score)
+        (no, yes), (for_yes, for_no) = self._weights, local.score
+        for own in self._strata if len(self.weights) > 1 else ():
+            each = self._on_parts(own, np.ones((2, own.size)))
+            total = float((own * values * (yes * for_yes + no * for_no)).sum())
+            least = math.sqrt(float(self.moments.noise_of(each)[0]))
+            found = found - total / max(float(self.moments.total(each)), least) * each
+        return found
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -364,7 +383,7 @@ class LogisticFit:
         return self._each_number(both, [_to_parts(degree) for degree in self.degrees]).ravel()
 
     def _local(self, coefficients: Array) -> _Local:
-        own = self.degrees[:-1] if self.weighed else self.degrees
+        own = self.degrees[:-1] if len(self.weights) else self.degrees
         polynomials = ScorePolynomials(*self._range(coefficients), max(own, default=1))
         log_odds = (coefficients @ self._points).reshape(self._shape)
         return _Local(polynomials, log_odds, polynomials.score(log_odds).reshape(2, -1) * _SIGNS)
@@ -450,7 +469,7 @@ class LogisticFit:
     def _directed(self, local: _Local, pulls: Array) -> tuple[Array, Array, Array, Array]:
         """Of combinations of the score: their values, covariance, fourth cumulants and largest biases."""
         values = pulls @ self._points
-        used = np.array([self._on_parts(one * self._each, local.score) for one in values])
+        used = np.array([self._moved(one, local) for one in values])
         squares = local.polynomials.squares(local.log_odds)
         covariance = np.zeros((len(pulls), len(pulls)))
         fourth = np.zeros(len(pulls))
@@ -474,7 +493,7 @@ class LogisticFit:
             return 0.0
         middle, half = self._range(pull)
         no, yes = self._weights
-        rows = max(float(((no + yes) * self._each).sum()), 0.0) if self.weighed else self.rows
+        rows = max(float(((no + yes) * self._each).sum()), 0.0) if len(self.weights) else self.rows
         return rows * float(((np.abs(middle) + half) * local.polynomials.bias).max())
 
     def _tested(self, along: Array, value: float, place: _Place) -> tuple[ScoreRatio | None, _Place]:
@@ -503,7 +522,7 @@ class LogisticFit:
         """The move of the estimate of ``along``·β by a unit of noise in each total."""
         local = self._local(self.coefficients)
         pull = _inverse(self._information(local)) @ along
-        return self._on_parts(pull @ self._points * self._each, local.score)
+        return self._moved(pull @ self._points, local)
 
     def standard_error(self, along: Array) -> float:
         """Of the estimate of ``along``·β: noise and sampling together."""

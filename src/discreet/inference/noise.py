@@ -503,6 +503,10 @@ class NoisyTotals:
         variances = self.used(weights) ** 2 * self._noise
         return variances.sum(axis=-1), self.kurtosis * (variances**2).sum(axis=-1)
 
+    def at_least_noise(self, weights: Array) -> Array:
+        """A total of what is not negative, at least one deviation of its noise."""
+        return np.asarray(np.maximum(self.total(weights), np.sqrt(self.noise_of(weights)[0])))
+
     def used(self, weights: Array) -> Array:
         """The weights of the noise after a public size takes out its sum, each part its share."""
         if self.size is None:

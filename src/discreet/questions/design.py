@@ -32,7 +32,7 @@ from discreet.inference.noise import combined_error, excess_kurtosis, largest_va
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.formulas import Formula
-from discreet.questions.grouped import Grouped, GroupedRelease, public_bins
+from discreet.questions.grouped import Grouped, GroupedRelease, intervals_by, joined, place_of, public_bins
 from discreet.questions.moments import part_weights, weighed_sensitivity
 from discreet.questions.question import (
     DEFAULT_ROWS,
@@ -51,10 +51,10 @@ from discreet.results.wording import pvalue_equation
 
 A = TypeVar("A")
 Estimated = Literal["mean", "proportion", "variance", "standard deviation", "estimated total", "estimated count"]
-_INNER = Fraction(5, 2)
-"""Gaussian noise in parts u(1 − u) is so many times smaller than in those of the ends."""
-_TRIMMED = Fraction(4)
-"""The same of the part that tells trimmed weights, where it is at most a sixteenth of a unit."""
+_FACTORS = {
+    1.0: (Fraction(5, 2), Fraction(4)), 1.5: (Fraction(71, 20), Fraction(12)), 2.0: (Fraction(187, 50), Fraction(1)),
+}  # fmt: skip
+"""By how often u(1 − u) counts: what it is multiplied by for Gaussian noise in all, and the part of trimmed weights."""
 _SPARE = 20
 """Weights that are trimmed leave one part in so many of themselves to be told from others."""
 
@@ -63,8 +63,8 @@ _SPARE = 20
 class DesignParts(Statistic):
     """Totals by stratum of the parts of units with a weight w and a value y, scaled to u = w/top and [0, 1].
 
-    Parts of a unit: u²·bⱼ(y) and u(1 − u)·bⱼ(y), in Bernstein polynomials, and 1 − u, in one place where its weight was
-    trimmed and in another where it was not.
+    Parts of a unit: u²·bⱼ(y) and c·u(1 − u)·bⱼ(y), in Bernstein polynomials, and what is left of 1, in one place where
+    its weight was trimmed and in another where it was not.
 
     Guarantee
     ---------
@@ -87,6 +87,8 @@ class DesignParts(Statistic):
         Whether units are clusters, whose mean of yes and no is neither.
     weighed
         Whether inner parts are multiplied by weights for Gaussian noise.
+    inner
+        How often u(1 − u) counts, c: 2, and 1.5 where trimmed weights are told; once in clusters.
 
     Examples
     --------
@@ -105,8 +107,11 @@ class DesignParts(Statistic):
     whole: bool = True
     clusters: bool = False
     weighed: bool = False
+    inner: float = 1.0
 
     def __post_init__(self) -> None:
+        if requirements.positive("inner", self.inner) not in _FACTORS:
+            raise InvalidParameter("inner", self.inner, f"must be one of {[*_FACTORS]}", "Pass 1.0.")
         requirements.one_of("of", self.of, get_args(Estimated), 'Write "mean".')
         for name in ("bounds", "strata", "population"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -143,7 +148,7 @@ class DesignParts(Statistic):
     @cached_property
     def moments(self) -> dict[str, NDArray[np.float64]]:
         """What the parts of a stratum are weighted by to give each moment, as `measured_moments`."""
-        found = measured_moments(self.degree)
+        found = measured_moments(self.degree, self.inner)
         return found if self.trims else {name: weights[:-1] for name, weights in found.items()}
 
     @property
@@ -161,10 +166,19 @@ class DesignParts(Statistic):
         """The factor of each part of a stratum before noise is added: all 1 but for Gaussian noise."""
         if not self.weighed:
             return (Fraction(1),) * self.parts
-        inner = (_INNER,) * (inner_degree(self.degree) + 1)
-        small = _TRIMMED**2 * (decimal(self.top) - decimal(self.weight_high)) <= decimal(self.top)
-        trimmed = (_TRIMMED if small else Fraction(1),) if self.trims else ()
+        whole, factor = _FACTORS[self.inner]
+        u = decimal(self.weight_high) / decimal(self.top)
+        left = 1 - u if self.inner == 1 else 1 - u**4 - (whole * u * (1 - u)) ** 2
+        small = (factor * self.left_of_trimmed) ** 2 <= left
+        trimmed = (factor if small else Fraction(1),) if self.trims else ()
+        inner = (whole / Fraction(self.inner),) * (inner_degree(self.degree) + 1)
         return (*part_weights(self.degree), *inner, Fraction(1), *trimmed)
+
+    @property
+    def left_of_trimmed(self) -> Fraction:
+        """What is left of 1 where a weight was trimmed, (1 − u)(1 − (c − 1)u)."""
+        u = decimal(self.weight_high) / decimal(self.top)
+        return (1 - u) * (1 - (Fraction(self.inner) - 1) * u)
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """The distance by which one unit moves the totals."""
@@ -187,8 +201,12 @@ class DesignParts(Statistic):
         own = {(p, q): Fraction(int(found.sums[p, q][cell]), top**p * found.reach**q) for p, q in self.powers}
         inner = inner_degree(self.degree)
         seconds = _bernstein([own[2, q] for q in range(self.degree + 1)])
-        firsts = _bernstein([own[1, q] - own[2, q] for q in range(inner + 1)])
+        times = Fraction(self.inner)
+        firsts = [times * one for one in _bernstein([own[1, q] - own[2, q] for q in range(inner + 1)])]
         left, trimmed = (Fraction(int(one[cell]), top) for one in (found.left, found.trimmed))
+        of_trimmed = trimmed * decimal(self.weight_high) / decimal(self.top)  # u(1 − u), added up
+        left -= (times - 1) * (own[1, 0] - own[2, 0] - of_trimmed)
+        trimmed -= (times - 1) * of_trimmed
         parts = [*seconds, *firsts, left, trimmed] if self.trims else [*seconds, *firsts, left]
         return [factor * part for factor, part in zip(self.multiplied, parts, strict=True)]
 
@@ -348,7 +366,7 @@ class DesignRelease(Release):
         """The noisy number of weights that were moved down to the largest; None where the bounds allow no larger."""
         if not self._of.trims:
             return None
-        return float(self.moments.parts[:, -1].sum()) * self._of.top / (self._of.top - self._of.weight_high)
+        return float(self.moments.parts[:, -1].sum()) / float(self._of.left_of_trimmed)
 
     def noise_interval(self, level: float = 0.95) -> Interval:
         """Interval for the estimate without noise; privacy noise only."""
@@ -427,7 +445,7 @@ class DesignRelease(Release):
         if self.trimmed is None:
             return found
         last = [0.0] * (self._of.parts - 1) + [1.0]
-        interval = self._counted(last, self._of.top / (self._of.top - self._of.weight_high))
+        interval = self._counted(last, 1 / float(self._of.left_of_trimmed))
         return [*found, Reading("", max(round(self.trimmed), 0), interval, measure="trimmed weights")]
 
     def facts(self) -> Facts:
@@ -603,6 +621,8 @@ class DesignQuantiles(FromRelease):
         The ends of the bins.
     probabilities
         The shares of the population below the quantiles.
+    place
+        Which group is asked about, where there are several.
 
     Examples
     --------
@@ -618,6 +638,7 @@ class DesignQuantiles(FromRelease):
     release: GroupedRelease[DesignRelease]
     edges: tuple[float, ...]
     probabilities: float | tuple[float, ...]
+    place: int = 0
 
     @property
     def _shares(self) -> list[float]:
@@ -626,9 +647,12 @@ class DesignQuantiles(FromRelease):
     @cached_property
     def _below(self) -> list[DesignMoments]:
         """For every edge but the last, the share below as a mean of yes and no; the first has none, by its noise."""
-        every = [part.moments for _, part in self.release.items()]
+        every = [self.release.part(self.place * self._bins + place).moments for place in range(self._bins)]
         first, parts = every[0], np.array([one.parts for one in every])  # by bin, stratum and part
-        moments = {name: weights[: parts.shape[2] + 2] for name, weights in measured_moments(1).items()}
+        inner = 1 / float(first.moments["u"][1])
+        moments = {name: weights[: parts.shape[2] + 2] for name, weights in measured_moments(1, inner).items()}
+        rest, none = first.everybody[:, 2:], np.zeros(len(first.everybody))
+        everybody = np.column_stack([none, first.everybody[:, 0], none, first.everybody[:, 1], rest])
         found = []
         for place in range(1, len(every)):
             low, high = parts[:place].sum(axis=0), parts[place:].sum(axis=0)
@@ -638,11 +662,15 @@ class DesignQuantiles(FromRelease):
             own = first.noise[[0, 0, 1, 1, *range(2, parts.shape[2])]]
             found.append(
                 DesignMoments(
-                    parts=both, everybody=both, groups=1, moments=moments, noise=own * times, kurtosis=first.kurtosis,
-                    people=first.people, top=first.top, whole=first.whole,
+                    parts=both, everybody=everybody, groups=first.groups // self._bins, moments=moments,
+                    noise=own * times, kurtosis=first.kurtosis, people=first.people, top=first.top, whole=first.whole,
                 )
             )  # fmt: skip
         return found
+
+    @property
+    def _bins(self) -> int:
+        return len(self.edges) - 1
 
     def _inside(self, share: float, level: float, *, sampled: bool) -> tuple[float, float]:
         """The ends of the bins that are kept."""
@@ -718,7 +746,63 @@ class DesignQuantiles(FromRelease):
 
     @property
     def _title(self) -> str:
-        return f"Quantiles of {next(iter(self.release.grouping.by)).removesuffix(_IN_BINS)}"
+        *by, binned = self.release.grouping.by
+        told = f" by {', '.join(by)}" if by else ""
+        return f"Quantiles of {binned.removesuffix(_IN_BINS)}{told}"
+
+
+@dataclass(frozen=True)
+class QuantilesOfGroups(DesignQuantiles):
+    """Quantiles of every group; ``found["A"]`` are those of one of them.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> from discreet import Bounds, Categories, PureDP, Session
+    >>> rows = pyarrow.table({"w": [1.0, 3.0] * 1000, "y": [20.0, 60.0] * 1000, "g": ["a", "b"] * 1000})
+    >>> columns = {"y": Bounds(0, 100, grid=1), "g": Categories(["a", "b"])}
+    >>> schema = Schema(columns=columns, design=Design(weight="w", weight_high=4))
+    >>> found = Session(rows, schema, ledger=":memory:", budget=PureDP(5.0)).median("y", by="g", epsilon=5.0)
+    >>> 15 < found["a"].estimate < 25, 55 < found["b"].estimate < 65
+    (True, True)
+    """
+
+    def labels(self) -> tuple[Any, ...]:
+        """Labels of the groups: single ones for one column, tuples for several."""
+        found = [label[:-1] for label in self.release.labels()[:: self._bins]]
+        return tuple(label[0] if len(label) == 1 else label for label in found)
+
+    def __getitem__(self, label: Any) -> DesignQuantiles:
+        return DesignQuantiles(self.release, self.edges, self.probabilities, place_of(label, self.labels()))
+
+    def items(self) -> list[tuple[Any, DesignQuantiles]]:
+        """Labels with their quantiles."""
+        return [(label, self[label]) for label in self.labels()]
+
+    @property
+    def estimate(self) -> dict[Any, Any]:
+        """The quantiles, by group."""
+        return {label: one.estimate for label, one in self.items()}
+
+    @property
+    def standard_error(self) -> dict[Any, Any]:
+        """Their standard errors, by group."""
+        return {label: one.standard_error for label, one in self.items()}
+
+    def _interval(self, level: float, *, sampled: bool) -> Interval:
+        return intervals_by({label: one._interval(level, sampled=sampled) for label, one in self.items()})
+
+    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
+        """Those of every group, under its labels."""
+        by = [*self.release.grouping.by][:-1]
+        return [
+            replace(
+                part, label=joined(label, part.label),
+                labels=dict(zip(by, label if len(by) > 1 else (label,), strict=True)) | dict(part.labels),
+            )
+            for label, one in self.items()
+            for part in one.readings()
+        ]  # fmt: skip
 
 
 def cells_of(release: GroupedRelease[DesignRelease]) -> DesignCells:
@@ -775,6 +859,7 @@ def design_measurement(
     label: int | None = None,
     expected_rows: int | None = None,
     read: str,
+    people: bool = True,
 ) -> Measurement:
     """The measurement of an estimate about the population.
 
@@ -786,6 +871,8 @@ def design_measurement(
         The column that is weighed, if any, and the code of the label whose share is asked for.
     expected_rows, read
         What a plan is told to expect, and what people read from the release.
+    people
+        Whether numbers of people are read from counts, and not shares of them.
     """
     schema: Schema = question.schema
     design = cast(Design, schema.design)
@@ -793,7 +880,7 @@ def design_measurement(
     weights = schema.bounds(design.weight)
     if value is not None and value in (design.weight, design.strata):
         raise InvalidParameter("column", value, "is what the design is made of", "Ask about another column.")
-    if design.population and design.strata in by and of in ("estimated total", "estimated count"):
+    if design.population and design.strata in by and people and of in ("estimated total", "estimated count"):
         fix = "Ask for the mean or proportion by stratum, and multiply it with the stratum's population."
         raise InvalidParameter("by", by, "holds the strata, whose populations are public", fix)
     strata = () if design.strata is None or design.strata in by else (design.strata,)
@@ -801,7 +888,7 @@ def design_measurement(
     if schema.where is not None and design.population:
         rule = "leaves a part of the population, whose total is not known"
         raise InvalidParameter("where", schema.where.text, rule, "Ask by groups, or leave design.population out.")
-    if of == "estimated count" and design.population and not by:
+    if of == "estimated count" and design.population and not by and people:
         rule = "says already how many there are"
         raise InvalidParameter("design.population", dict(design.population), rule, "Count by groups: by=….")
     squared = of in ("variance", "standard deviation")
@@ -825,6 +912,7 @@ def design_measurement(
         population=tuple(design.population[one] for one in labels) if design.population else (),  # none by stratum
         whole=schema.where is None,
         clusters=schema.unit.column is not None,
+        inner=1.0 if schema.unit.column is not None else 1.5 if top > trim else 2.0,
     )
     groups = schema.cells(by, "by") if by else 1
 
@@ -849,7 +937,7 @@ def design_measurement(
             public={},
             from_rows=from_rows,
             read=read,
-            forecast=lambda: _forecast(used, groups, expected_rows, design.expected),
+            forecast=lambda: _forecast(used, groups, expected_rows, design),
             trims=lambda: _trims(question),
         )
 
@@ -863,8 +951,16 @@ _TYPICAL = 0.5
 """A plan takes weights to be alike, at half of the largest: its ratio to the mean is 1.3 to 3 in most surveys."""
 
 
-def _forecast(parts: DesignParts, groups: int, expected: int | None, likely: Sequence[float]) -> Forecast:
+def weights_words(design: Design | None) -> str:
+    """What a plan takes weights to be, in words."""
+    if design is None:
+        return ""
+    return f"with {'the weights expected' if design.expected else 'weights of half the largest'}"
+
+
+def _forecast(parts: DesignParts, groups: int, expected: int | None, design: Design) -> Forecast:
     """The noise in an estimate from units with the weights expected and values spread evenly over the bounds."""
+    likely = design.expected
     rows = DEFAULT_ROWS if expected is None else expected / groups
     mean = _TYPICAL if not likely else float(np.minimum(_weights(likely), parts.weight_high).mean()) / parts.weight_high
     factors = np.array([float(one) for one in parts.multiplied])
@@ -886,8 +982,7 @@ def _forecast(parts: DesignParts, groups: int, expected: int | None, likely: Seq
             (high - low) * (moments["uy"] - centre * moments["u"]) / factors / weight for centre in (0.5, 1.0)
         )
     strata = max(1, len(parts.strata))
-    weighing = "the weights expected" if likely else "weights of half the largest"
-    like = f"with {weighing}" if not parts.total else "whatever their weights are"
+    like = "whatever their weights are" if parts.total else weights_words(design)
     return Forecast(
         weights=tuple(np.tile(moved, strata).tolist()),
         worst=None if worst is None else tuple(np.tile(worst, strata).tolist()),

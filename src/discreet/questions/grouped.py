@@ -283,7 +283,7 @@ class GroupedIntervals(Interval):
     labels: tuple[Any, ...] = ()
 
     def __getitem__(self, label: Any) -> Interval:
-        place = _place(label, self.labels)
+        place = place_of(label, self.labels)
         return Interval(np.asarray(self.low)[place], np.asarray(self.high)[place], self.level)
 
 
@@ -302,15 +302,16 @@ class GroupedRelease(Release, Generic[R]):
         return tuple(one[0] for one in labels) if len(self.grouping.by) == 1 else labels
 
     def __getitem__(self, label: Any) -> R:
-        return self._part(_place(label, self.labels()))
+        return self.part(place_of(label, self.labels()))
 
-    def _part(self, place: int) -> R:
+    def part(self, place: int) -> R:
+        """The release of the group at a place."""
         values = np.asarray(self.value, dtype=float).reshape(self.grouping.groups, -1)[place]
         kind = self.grouping.of.release_type() or Release
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         fields |= {"value": float(values[0]) if values.size == 1 else values, "statistic": self.grouping.of}
         if self.titled is not None:
-            fields["titled"] = (*self.titled[:2], _joined(self.labels()[place], ""))
+            fields["titled"] = (*self.titled[:2], joined(self.labels()[place], ""))
         if (shared := self.grouping.of.shared(self.value)) is not None:
             fields["public"] = {**self.public, **shared}
         return cast(R, kind(**fields))
@@ -320,7 +321,7 @@ class GroupedRelease(Release, Generic[R]):
 
     def items(self) -> list[tuple[Any, R]]:
         """Labels with their releases."""
-        return [(label, self._part(place)) for place, label in enumerate(self.labels())]
+        return [(label, self.part(place)) for place, label in enumerate(self.labels())]
 
     def _each(self, name: str) -> dict[Any, Any]:
         """One thing that every group's release says, by label."""
@@ -357,11 +358,11 @@ class GroupedRelease(Release, Generic[R]):
         The level is 95 % unless it was fixed when the intervals were released.
         """
         given = {} if level is None else {"level": level}
-        return _intervals({label: part.noise_interval(**given) for label, part in self.items()})
+        return intervals_by({label: part.noise_interval(**given) for label, part in self.items()})
 
     def population_interval(self, level: float = 0.95) -> GroupedIntervals:
         """Intervals for what was asked for in the population of each group: noise and sampling together."""
-        return _intervals({label: part.population_interval(level) for label, part in self.items()})
+        return intervals_by({label: part.population_interval(level) for label, part in self.items()})
 
     def facts(self) -> Facts:
         """The facts to show: one line per number, for up to 40 groups."""
@@ -378,7 +379,7 @@ class GroupedRelease(Release, Generic[R]):
         return [
             replace(
                 part,
-                label=_joined(label, part.label),
+                label=joined(label, part.label),
                 labels={**dict(zip(self.grouping.by, cell, strict=True)), **part.labels},
             )
             for cell, label, found in zip(self.grouping.labels(), self.labels(), self._read(most), strict=False)
@@ -386,23 +387,26 @@ class GroupedRelease(Release, Generic[R]):
         ]
 
     def _read(self, most: int | None) -> list[list[Reading]]:
-        parts = [self._part(place) for place in range(len(self.labels()))[:most]]
+        parts = [self.part(place) for place in range(len(self.labels()))[:most]]
         if self.sampled != 1.0:  # intervals then count the choice of rows, group by group
             return [part.readings() for part in parts]
         return type(parts[0]).readings_together(parts)
 
 
-def _place(label: Any, labels: Sequence[Any]) -> int:
+def place_of(label: Any, labels: Sequence[Any]) -> int:
+    """The place of a group."""
     if label not in labels:
         raise InvalidParameter("label", label, "is not one of the groups", spelling(label, labels))
     return labels.index(label)
 
 
-def _intervals(found: Mapping[Any, Interval]) -> GroupedIntervals:
+def intervals_by(found: Mapping[Any, Interval]) -> GroupedIntervals:
+    """The intervals of all groups, by label."""
     low, high = (np.array([getattr(one, end) for one in found.values()]) for end in ("low", "high"))
     return GroupedIntervals(low, high, next(iter(found.values())).level, tuple(found))
 
 
-def _joined(label: Any, rest: str) -> str:
+def joined(label: Any, rest: str) -> str:
+    """The label of a number of a group."""
     first = " · ".join(str(part) for part in label) if isinstance(label, tuple) else str(label)
     return f"{first} · {rest}" if rest else first

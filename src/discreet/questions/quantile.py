@@ -32,6 +32,7 @@ from discreet.mechanisms.choices.quantile import (
 from discreet.questions import form
 from discreet.questions.design import (
     DesignQuantiles,
+    QuantilesOfGroups,
     design_measurement,
     in_bins,
     likely_weights,
@@ -455,11 +456,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         by = column_names(self.by)
         if self.schema.design is not None:
             no_design_for(self, "contribution", "recursive", "rows_at_least")
-            if by:
-                rule = "has no form for quantiles under a design"
-                raise InvalidParameter("by", by, rule, "Ask of each group: session.where(…).")
             usual_for(self, interval=_LEVEL)
-            return self._of_design()
+            return self._of_design(by)
         limits = self.schema.contribution(self.contribution)
         level, least = self._level(), self._independent_rows(limits)
         groups = self.schema.cells(by, "by")
@@ -507,11 +505,14 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             probabilities=self._shares(), bounds=_coarsened(self.schema.bounds(self.column), MOST_POINTS)[0]
         )
 
-    def _of_design(self) -> Measurement:
-        """The weights in bins, which every quantile is read from."""
+    def _of_design(self, by: tuple[str, ...]) -> Measurement:
+        """The weights in bins of every group, which every quantile is read from."""
         self._alone  # noqa: B018  (refuses what is no probability)
-        found = design_measurement(self, "estimated count", (self._binned,), read="the number in the population")
-        rows = DEFAULT_ROWS if self.expected_rows is None else self.expected_rows
+        found = design_measurement(
+            self, "estimated count", (*by, self._binned), read="the number in the population", people=False
+        )
+        groups = self.schema.cells(by, "by")
+        rows = DEFAULT_ROWS if self.expected_rows is None else self.expected_rows / groups
         heavy, share = likely_weights(cast(Any, self.schema.design))
         mean = heavy * share
         # At the middle half of the bins are added up; noise in their weight, in rows of the mean weight.
@@ -521,7 +522,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         def forecast() -> Forecast:
             whole = found.forecast()
             weights = tuple(middle * one / mean for one in whole.weights)
-            return Forecast(weights=weights, scenario=f"{rows:,} rows with weights alike, at the median")
+            each = " per group" if by else ""
+            return Forecast(weights=weights, scenario=f"{rows:,.0f} rows{each} with weights alike, at the median")
 
         return replace(found, read="ranks", forecast=forecast)
 
@@ -532,7 +534,8 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         bands = cast(Bands, self.schema.column(self._binned))
         shares = tuple(float(share) for share in self._alone.shares)
         asked = shares if isinstance(self._alone.probabilities, tuple) else shares[0]
-        return cast(QuantileRelease, DesignQuantiles(release, tuple(bands.edges), asked))
+        kind = QuantilesOfGroups if self.by else DesignQuantiles
+        return cast(QuantileRelease, kind(release, tuple(bands.edges), asked))
 
     def meaning_words(self, words: Mapping[str, str]) -> str:
         subject = self.subject_words(words)

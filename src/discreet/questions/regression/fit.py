@@ -19,7 +19,7 @@ from discreet.core.schema import Bounds, Contribution, Design
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.inference.logistic import LogisticFit
 from discreet.questions import form
-from discreet.questions.design import likely_weights, no_design_for
+from discreet.questions.design import likely_weights, no_design_for, weights_words
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
 from discreet.questions.regression.formula import Parts, RegressionFormula
 from discreet.results.display import Facts, Interval, Result, expected, number
@@ -417,13 +417,14 @@ class RegressionRelease(Release):
         unsaid = {"estimate": "nothing known", "noise": None}
         read = [one for one in self.told_readings() if one["measure"] == "coefficient"]
         told = told_numbers({**one, **(unsaid if one["population"] is None else {})} for one in read)
-        return [*told, self._fit_fact(), ("rows", self._counted_words), *self.protection_facts()]
+        counted = self._rows_words.replace(" rows", "")
+        return [*told, self._fit_fact(), ("rows", counted), *self.protection_facts()]
 
     @property
-    def _counted_words(self) -> str:
+    def _rows_words(self) -> str:
         """The number of rows, and under a design that of effective ones."""
         effective = self.effective_respondents
-        return f"{round(self.nobs):,}{'' if effective is None else f' ({effective:,.0f} effective)'}"
+        return f"{round(self.nobs):,} rows{'' if effective is None else f' ({effective:,.0f} effective)'}"
 
     def verdict(self) -> Mapping[str, Any]:
         """The verdict on any relation between columns and outcome, by the joint test of all columns."""
@@ -435,7 +436,7 @@ class RegressionRelease(Release):
         columns = f"{', '.join(others)} and {last}" if others else last
         related = f"{columns} {'go' if others else 'goes'} with {self.design.outcome.column}"
         evidence = "evidence" if pvalue <= 0.05 else "no evidence"
-        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {self._counted_words} rows"
+        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {self._rows_words}"
         return f"There is {evidence} that {related} ({shown})."
 
     def _each(self) -> str:
@@ -518,7 +519,7 @@ class RegressionRelease(Release):
     def summary(self, alpha: float = 0.05) -> Printed:
         """The regression as a table: text, which a notebook shows as a table."""
         outcome, on = self.design.outcome, ", ".join(self.on)
-        facts = f"{self._counted_words} rows, {' '.join(self._fit_fact())}"
+        facts = f"{self._rows_words}, {' '.join(self._fit_fact())}"
         if self._logistic:
             head = f"Logistic regression of {outcome.column} = {outcome.label} on {on}"
             words = "Log-odds; standard errors, tests and intervals count noise and sampling."
@@ -612,10 +613,25 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
             rule = "leaves sums over the rows of a cluster, whose squares no sum over rows tells"
             fix = "Declare rows as units where one of each cluster was asked, or compare means by groups."
             raise InvalidParameter("design.cluster", self.schema.unit.column, rule, fix)
-        if design.population:
-            rule = "would change the weights of a regression, which takes them as they are"
-            fix = "Leave population out, with weights that add up to it."
-            raise InvalidParameter("design.population", dict(design.population), rule, fix)
+        if design.population and (design.strata == self.column or self.schema.where is not None):
+            rule = "leaves no population of a stratum that is known: it is the outcome, or a filter takes rows away"
+            raise InvalidParameter("design.population", dict(design.population), rule, "Leave population out.")
+
+    def _strata(self, on: Sequence[str]) -> list[str]:
+        """The column of strata whose populations are public, unless it is among these already."""
+        design = self.schema.design
+        known = design is not None and design.population and design.strata not in on
+        return [str(cast(Design, design).strata)] if known else []
+
+    def _weighing(self) -> dict[str, Any]:
+        """What a statistic is told of the weight and of public strata."""
+        design = self.schema.design
+        if design is None:
+            return {}
+        if not design.population:
+            return {"weight": design.weight}
+        people = tuple(design.population[one] for one in self.schema.categories(str(design.strata)).labels)
+        return {"weight": design.weight, "strata": design.strata, "population": people}
 
     def _weight(self) -> dict[str, Bounds]:
         """Under a design the weight, a number from 0 to the trim."""
@@ -640,9 +656,7 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     @property
     def _like(self) -> str:
         """The scenario of a plan in words."""
-        design = self.schema.design
-        weights = "" if design is None else " and weights of half the largest"
-        return f"of unrelated columns, spread evenly{weights if not (design and design.expected) else ' and weighted'}"
+        return ", ".join(filter(None, ["of unrelated columns, spread evenly", weights_words(self.schema.design)]))
 
     def _settle(self, formula: str) -> None:
         """Read the formula: its columns, and the schema with those that are computed."""

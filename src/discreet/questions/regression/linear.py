@@ -187,7 +187,7 @@ class RegressionQuestion(CoefficientsQuestion):
         """The numbers among these columns and the outcome, and the columns of labels."""
         named = (*on, self.column)
         numbers = [name for name in named if isinstance(self.schema.column(name), Bounds)]
-        labels = self._labels([name for name in named if name not in numbers])
+        labels = self._labels([*(name for name in named if name not in numbers), *self._strata(on)])
         return {name: self.schema.bounds(name) for name in numbers}, labels
 
     def _named(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class RegressionQuestion(CoefficientsQuestion):
             "bounds": tuple((one.low, one.high) for one in [*bounds.values(), *weight.values()]),
             "columns": (*bounds, *weight), "labels": labels, "outcome": self.column, "on": column_names(self.on, "on"),
             "two_values": tuple(name for name, one in bounds.items() if one.cells == 2), "made": self.made,
-            "weight": next(iter(weight), None),
+            **self._weighing(),
         }  # fmt: skip
 
     def _parts(self, bounds: Mapping[str, Bounds], labels: Mapping[str, Sequence[Any]], at_once: bool) -> Iterator[Way]:

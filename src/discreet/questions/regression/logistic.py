@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import InvalidParameter
 from discreet.core.schema import Bounds
-from discreet.inference.least_squares import Linear
+from discreet.inference.least_squares import Linear, LinearMoments
 from discreet.inference.logistic import LogisticFit
 from discreet.inference.noise import NoisyTotals, excess_kurtosis
 from discreet.mechanisms.additive import additive_noise
@@ -79,7 +79,12 @@ class LogisticMoments(RegressionMoments):
         law, terms = mechanism.law(0.0), self.terms(on)
         # Terms do not depend on the outcome, which varies fastest among the labels.
         functions = tuple(Linear(one.constants[::2], one.slopes) for one in map(self.linear, terms))
-        weighed = self.weight is not None
+        read = LinearMoments(
+            totals=np.ravel(totals), noise=float(np.max(law.variance)), cells=self.cells, degrees=self.degrees
+        )
+        weights = np.array(
+            [np.broadcast_to(one.by_cell, (self.cells, len(self.columns)))[::2, -1] for one in self.in_strata(read)]
+        )
         sampled, observed = (
             LogisticFit(
                 NoisyTotals(
@@ -92,7 +97,7 @@ class LogisticMoments(RegressionMoments):
                 self.cells // 2,
                 self.degrees,
                 functions,
-                weighed=weighed,
+                weights=weights,
             )
             for each in (rows, 0)
         )
@@ -175,7 +180,7 @@ class LogisticQuestion(CoefficientsQuestion):
         behind = self._behind(on, self._by_cell(0))
         numbers = [name for name in behind if isinstance(self.schema.column(name), Bounds)]
         bounds = {name: self.schema.bounds(name) for name in numbers}
-        labels = self._labels([*(name for name in behind if name not in numbers), self.column])
+        labels = self._labels([*(name for name in behind if name not in numbers), *self._strata(behind), self.column])
         for name, each in labels.items():
             if len(each) < 2:
                 raise InvalidParameter("on", name, "has only one label", f"Leave {name!r} out.")
@@ -194,7 +199,7 @@ class LogisticQuestion(CoefficientsQuestion):
             bounds=tuple((one.low, one.high) for one in (bounds | weight).values()),
             degrees=degrees,
             columns=(*bounds, *weight),
-            weight=next(iter(weight), None),
+            **self._weighing(),
             labels=labels,
             outcome=self.column,
             on=on,

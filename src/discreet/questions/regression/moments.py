@@ -77,6 +77,8 @@ class RegressionColumns(ABC):
         the ``columns`` multiplies labels and at most one number: it is linear in every combination of labels.
     weight
         Under a design, the name of the weight, a number from 0 to the trim: the last of the ``columns``.
+    strata, population
+        The column of strata, and how many of the population are in each, where weights add up to that.
     """
 
     bounds: tuple[tuple[float, float], ...]
@@ -87,12 +89,26 @@ class RegressionColumns(ABC):
     two_values: Sequence[str] = ()
     made: Mapping[str, Parts] = field(default_factory=dict)
     weight: str | None = None
+    strata: str | None = None
+    population: Sequence[float] = ()
 
     @property
     def weighing(self) -> tuple[Linear, ...]:
         """The weight as a function of a row, over the largest; nothing where rows have none."""
         own = [float(name == self.weight) for name in self.columns]
         return (Linear(np.zeros(self.cells), np.array(own)),) if self.weight is not None else ()
+
+    def in_strata(self, read: LinearMoments) -> tuple[Linear, ...]:
+        """The weight of a row in each public stratum, so that they add up to the population; or that of all rows."""
+        if not self.population:
+            return self.weighing
+        one, found = self.weighing[0], []
+        for label, people in zip(self.labels[str(self.strata)], self.population, strict=True):
+            inside = self._cells_with({str(self.strata): label})[:, None] * one.slopes
+            own = Linear(one.constants, np.zeros_like(one.slopes), inside)
+            found.append((own, people / float(read.at_least_noise(read.weights(own)))))
+        most = max(scale for _, scale in found)
+        return tuple(replace(own, own=cast(Array, own.own) * scale / most) for own, scale in found)
 
     def effective_rows(self, released: RegressionRelease) -> float:
         """Kish's effective number of rows, (Σu)²/Σu², between 1 and their number."""
@@ -133,9 +149,11 @@ class RegressionColumns(ABC):
         parts = {name: tuple((one, label) for one, label in each) for name, each in self.made.items()}
         object.__setattr__(self, "made", {name: parts[name] for name in self.on if name in parts})
         inside = {one for name in self.by_cell for one, _ in self.made[name]}
+        object.__setattr__(self, "population", tuple(self.population))
         asked = {self.outcome, *self.on, *([] if self.weight is None else [self.weight])}
+        asked |= {str(self.strata)} if self.population else set()
         named = [*self.columns, *self.labels, *self.by_cell]
-        wrong = not inside <= {*self.columns, *self.labels} or len(asked) != 1 + len(self.on) + len(self.weighing)
+        wrong = not inside <= {*self.columns, *self.labels} or not {self.outcome, self.weight}.isdisjoint(self.on)
         if wrong or len(self.columns) != numbers or sorted(asked | inside) != sorted(named):
             raise InvalidParameter(
                 "columns", self.columns, f"must be {numbers} names, the outcome's and those of `on`",
@@ -147,7 +165,8 @@ class RegressionColumns(ABC):
         labels = [[name, list(each)] for name, each in self.labels.items()]
         named = {"columns": list(self.columns), "labels": labels, "outcome": self.outcome, "on": list(self.on)}
         made = {name: [list(one) for one in each] for name, each in self.made.items()}
-        weighed = {} if self.weight is None else {"weight": self.weight}
+        weighed: dict[str, Any] = {} if self.weight is None else {"weight": self.weight}
+        weighed |= {"strata": self.strata, "population": list(self.population)} if self.population else {}
         return {**named, "two_values": list(self.two_values), **({"made": made} if made else {}), **weighed}
 
     @property
@@ -598,7 +617,8 @@ def first_fit(
     """The fit on all columns from noisy totals."""
     moments = read_moments(of, drawn, size, rows_per_unit)
     terms = tuple(map(of.linear, of.terms(of.on)))
-    return LeastSquares(moments, terms, of.linear(of.explained), weight=of.weighing)
+    weights = of.in_strata(moments) if isinstance(moments, LinearMoments) else ()
+    return LeastSquares(moments, terms, of.linear(of.explained), weights=weights)
 
 
 def fit_on(of: Moments, on: Sequence[str], fit: LeastSquares) -> LeastSquares:
