@@ -164,6 +164,7 @@ def test_what_is_claimed_is_what_the_rounds_may_spend():
             mechanism = statistic.mechanism(whole, sensitivity)
             claimed = mechanism.profile(sensitivity)
             assert claimed.within(whole)
+            assert mechanism.guarantee(sensitivity) == claimed.gaussian()
             assert claimed.gaussian().mu > 0.999999
             assert mechanism.rate * moved**2 == pytest.approx(1.0)
 

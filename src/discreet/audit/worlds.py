@@ -351,8 +351,9 @@ class AnswerOnTable:
     charged: Guarantee | None
     sensitivity: Sensitivity | None
     findings: tuple[str, ...]
-    rate: float | None = None
-    """Where numbers leave in rounds, each with all rows: the sum of 1/scale over the rounds, as recorded."""
+    rate: tuple[float, int] | None = None
+    """Where numbers leave in rounds, each with all rows: the sum of 1/scale over them, as recorded, or of 1/scale², and
+    that power."""
 
 
 def judged(
@@ -384,10 +385,13 @@ def judged(
     findings |= dict.fromkeys(_differences(answers))
     if findings or first.charged is None or first.sensitivity is None:
         return _judgement(name, first.charged, math.inf, None, None, None, findings)
-    if any(_places(answers[place].draws) != list(value) for place, value in expected.items()):
+    # What is told beside of values beyond bounds comes last.
+    if any(_places(answers[place].draws)[: len(value)] != list(value) for place, value in expected.items()):
         findings["the exact value is not the one that its rows give"] = None
     changes = [_changes(answers[a].draws, answers[b].draws, first.rate) for a, b in pairs]
-    findings |= dict.fromkeys(_excesses(changes, first.sensitivity))
+    squares = first.rate is not None and first.rate[1] == 2  # which say nothing of sums
+    wanted = Sensitivity(l2=first.sensitivity.require_l2()) if squares else first.sensitivity
+    findings |= dict.fromkeys(_excesses(changes, wanted))
     worst = _worst_pairs(pairs, changes, first.draws, first.charged)
     losses = largest_loss([loss_between(first.charged, answers[a].draws, answers[b].draws) for a, b in worst])
     reached = losses.reached or 0.0
@@ -447,7 +451,7 @@ def _places(draws: Sequence[Draw]) -> list[Fraction]:
     return [law[2] for draw in draws if isinstance(draw, Numbers) for law in number_laws(draw.law)]
 
 
-def _changes(first: Sequence[Draw], second: Sequence[Draw], rate: float | None) -> list[Fraction]:
+def _changes(first: Sequence[Draw], second: Sequence[Draw], rate: tuple[float, int] | None) -> list[Fraction]:
     """The move of each number between neighbours, largest first; in rounds, times its part of the recorded rate.
 
     A declared sensitivity is that of one round. Outcomes are scripted, so earlier rounds said the same of both tables:
@@ -455,8 +459,8 @@ def _changes(first: Sequence[Draw], second: Sequence[Draw], rate: float | None) 
     """
     moves = [abs(a - b) for a, b in zip(_places(first), _places(second), strict=True)]
     if rate is not None:
-        scales = [Fraction(one[1]) for one in _scales(first)]
-        moves = [move / (scale * Fraction(rate)) for move, scale in zip(moves, scales, strict=True)]
+        scales, part = [Fraction(one[1]) for one in _scales(first)], Fraction(rate[0] ** (1 / rate[1]))
+        moves = [move / (scale * part) for move, scale in zip(moves, scales, strict=True)]
     return sorted(moves, reverse=True)
 
 
@@ -748,9 +752,11 @@ def _answered(session: Session, script: Script, name: str, question: Question[An
     return AnswerOnTable(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings), rate)
 
 
-def round_rate(recorded: Mapping[str, Any]) -> float | None:
-    """The rate of a mechanism on record that counts in rounds."""
-    return recorded["rate"] if recorded["name"] == m.NestedCounts.name else None
+def round_rate(recorded: Mapping[str, Any]) -> tuple[float, int] | None:
+    """The rate of a mechanism on record that counts in rounds, and the power of scales that it is a sum of."""
+    if recorded["name"] != m.NestedCounts.name:
+        return None
+    return recorded["rate"], 2 if recorded.get("normal") else 1
 
 
 def _again(session: Session, script: Script, question: Question[Any], first: AnswerOnTable) -> AnswerOnTable:

@@ -19,11 +19,12 @@ from discreet.core.door import Allowance, Claim, Step
 from discreet.core.errors import InvalidParameter
 from discreet.core.guarantee import ApproxDP, Guarantee, PureDP
 from discreet.core.ledger.account import Account
+from discreet.core.numbers import not_below
 from discreet.core.protection import Neighbours
 from discreet.core.rows import Snapshot, usable_totals
 from discreet.core.rows.keep import WHOLE
 from discreet.core.schema import Bounds, Contribution, in_parts
-from discreet.core.sensitivity import Sensitivity
+from discreet.core.sensitivity import Sensitivity, root_up
 from discreet.inference.noise import combined_error, ratio_interval
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.composition import compose
@@ -97,7 +98,10 @@ class BeyondBounds:
                 steps, last = [replace(steps[0], cost=costs[0])], replace(last, cost=costs[1])
                 whole = compose(*costs)
         told = {"name": "steps", "steps": [dict(alone.mechanism), self.mechanism.to_dict()]}
-        return replace(alone, guarantee=whole, question=question, mechanism=told, steps=[*steps, last])
+        return replace(
+            alone, guarantee=whole, question=question, mechanism=told, sensitivity=_both(alone.sensitivity, last),
+            steps=[*steps, last],
+        )  # fmt: skip
 
     def draw(self, rows: Snapshot, claim: Claim, allowance: Allowance) -> dict[str, Any]:
         """What is told of the rows: shares with 95 % intervals, the numbers below, within and above, and words."""
@@ -121,21 +125,26 @@ class BeyondBounds:
         return f"beyond=False leaves out {told}, and {price} % more noise"
 
 
+def _both(first: Sensitivity, last: Step) -> Sensitivity:
+    """How far a unit moves what both draws are of."""
+    more = last.sensitivity
+    l1 = None if first.l1 is None else not_below(Fraction(first.l1) + Fraction(more.require_l1()))
+    return Sensitivity(l1=l1, l2=root_up(Fraction(first.require_l2()) ** 2 + Fraction(more.require_l2()) ** 2))
+
+
 def told_beside(question: Any) -> BeyondBounds | None:
     """What a question tells of values beyond bounds: by default where that costs little, or the bounds are private."""
     asked = getattr(question, "beyond", False)
-    if asked is False:
+    if asked is not None and not requirements.instance("beyond", asked, bool, "beyond=True or False"):
         return None
     schema, pure = question.schema, isinstance(question.guarantee, PureDP | ApproxDP)
     named = {name: schema.columns.get(name) for name in question.columns_read()}
     numbers = {name: one for name, one in named.items() if isinstance(one, Bounds) and (asked or one.cells > 2)}
     able = bool(numbers) and question.omit is None and schema.design is None
-    if asked is not None:
-        requirements.instance("beyond", asked, bool, "beyond=True or False")
-        if not able:
-            rule = "needs a number, without omit and without a design"
-            raise InvalidParameter("beyond", True, rule, "Leave beyond out, or ask for usable_values(sides=True).")
-    elif not able or (pure and not any(one.private for one in numbers.values())):
+    if asked and not able:
+        rule = "needs a number, without omit and without a design"
+        raise InvalidParameter("beyond", True, rule, "Leave beyond out, or ask for usable_values(sides=True).")
+    if asked is None and (not able or (pure and not any(one.private for one in numbers.values()))):
         return None
     return BeyondBounds(tuple(numbers), question.guarantee, schema.neighbours)
 

@@ -386,8 +386,8 @@ class Question(ABC, Generic[A]):
 
     def columns_read(self) -> tuple[str, ...]:
         """Columns of the data that the question reads."""
-        named = {name: getattr(self, name, None) or () for name in ("column", "columns", "by", "partition_by")}
-        return tuple(one for name, names in named.items() for one in column_names(names, name))
+        given = {name: getattr(self, name, None) for name in ("column", "columns", "by", "partition_by")}
+        return tuple(one for name, names in given.items() if names is not None for one in column_names(names, name))
 
     def source_columns_read(self) -> tuple[str, ...]:
         """Columns of the source that the question reads as they are, whether anything is declared of them or not."""

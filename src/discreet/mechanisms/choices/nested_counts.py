@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.core import requirements
 from discreet.core.door import Rng
 from discreet.core.errors import InvalidParameter, NoConversion
-from discreet.core.guarantee import ApproxDP, Guarantee, Profile, PureDP
+from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, Profile, PureDP
 from discreet.core.noise.sampler import Floats, Truth, generator
 from discreet.core.numbers import decimal, greatest, least, not_below, up
 from discreet.core.sensitivity import Exact, Sensitivity
@@ -27,7 +27,7 @@ from discreet.mechanisms.choices import quantile
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.mechanisms.geometric import Geometric
 from discreet.mechanisms.loss_distribution import ImpliedProfile
-from discreet.mechanisms.mechanism import Law, Mechanism
+from discreet.mechanisms.mechanism import Kind, Law, Mechanism
 
 Array = NDArray[np.float64]
 _SHARE = Fraction(1, 5)
@@ -438,6 +438,10 @@ class NestedCounts(Mechanism):
             scale = greatest(lambda scale: Fraction(scale) ** 2 * Fraction(self.rate) <= 1, self.rate**-0.5)
             return Gaussian(scale).profile(sensitivity)
         return ImpliedProfile(PureDP(up(Fraction(self.rate) * Fraction(sensitivity.require_l1()))))
+
+    def guarantee(self, sensitivity: Sensitivity, kind: Kind = None, *, delta: float | None = None) -> Guarantee:
+        """Pure ε by default, and μ with normal noise."""
+        return super().guarantee(sensitivity, kind or (GaussianDP if self.normal else PureDP), delta=delta)
 
     def parameters(self) -> dict[str, Any]:
         """The fields; what was stored before there was normal noise, or sampling, says nothing of them."""

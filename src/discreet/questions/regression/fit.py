@@ -671,7 +671,7 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
             object.__setattr__(self, name, value)
 
     def columns_read(self) -> tuple[str, ...]:
-        waiting, found = [self.column, *column_names(self.on, "on")], list[str]()
+        waiting, found = [*column_names(self.column, "column"), *column_names(self.on, "on")], list[str]()
         while waiting:
             name = waiting.pop(0)
             value = self.schema.column(name).value if name in self.computed else None
