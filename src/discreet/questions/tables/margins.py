@@ -460,6 +460,7 @@ class MarginsRelease(Release):
             mean=mean,
             unit=str(self.protection.unit),
             guarantee=None if self.guarantee is None else str(self.guarantee),
+            words=self.words,
         )
 
     margin = table
