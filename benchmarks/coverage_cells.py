@@ -69,9 +69,9 @@ def finding(rows: list[Row]) -> str:
     error = max(row["standard_error"] for row in rows)
     below = [row for row in rows if row["coverage"] < LEAST - 2 * error]
     text = (
-        f"Least coverage over {len(rows)} settings: {100 * least['coverage']:.1f} % "
-        f"({least['population']}, n = {least['n']}, budget {least['budget']:g}). {len(below)} settings lie below "
-        f"93.5 % by more than two Monte-Carlo errors of {100 * error:.2f} %."
+        f"Least of {len(rows)} settings: {100 * least['coverage']:.1f} % ({least['population']}, n = {least['n']}, "
+        f"budget {least['budget']:g}). Below 93.5 % by more than two Monte-Carlo errors ({100 * error:.2f} %): "
+        f"{len(below) or 'none'}."
     )
     ample = [row["width_ratio"] for row in rows if row["n"] >= 1000 and row["budget"] >= 1 and row["width_ratio"]]
     if not ample:

@@ -5,11 +5,13 @@ import math
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from discreet import Neighbours, release
+from discreet import Categories, Neighbours, PureDP, Schema, Session, release
 from discreet.core.errors import InvalidParameter
 from discreet.inference import MonteCarlo
+from discreet.inference.moments import whole_interval
 from discreet.inference.tables import accepted_ratios, measured_table
 from discreet.mechanisms import Clipped, Gaussian, Geometric, JamesSteinGaussian, Laplace, RankDeficientGaussian
 from discreet.questions import ContingencyTable
@@ -199,3 +201,19 @@ def test_shares_count_sampling_where_noise_is_nearly_always_zero():
     noisy = release(TABLE.exact_counts(np.full((2, 3), 50)), Geometric(0.1), rng=2)
     width = np.asarray(noisy.population_interval().width)
     assert np.allclose(width, 2 * 1.96 * math.sqrt(1 / 6 * 5 / 6 / 300), rtol=0.05)
+
+
+def test_a_count_measured_below_zero_is_not_told_as_certain():
+    """Its interval reaches as far as around 0: that of the measurement alone may hold no count, or 0 alone."""
+    assert whole_interval(-25.0, -5.0, 0.0) == (0.0, 10.0)
+    assert whole_interval(-12.0, 8.0, 0.0) == (0.0, 10.0)
+    assert whole_interval(-8.0, 12.0, 2.0) == (0.0, 12.0)  # from 0 on nothing changes
+    rows = pa.table({"a": ["x"] * 50, "b": ["p"] * 50})
+    schema = Schema(columns={"a": Categories(["x", "y", "z"]), "b": Categories(["p", "q"])})
+    session = Session(rows, schema, ledger=":memory:", budget=PureDP(1000.0))
+    for _ in range(20):
+        empty = [
+            *session.table("a", epsilon=0.2).readings(),
+            *session.tables([["a"], ["a", "b"]], epsilon=0.2).readings(),
+        ]
+        assert min(one.noise.width for one in empty) >= 14  # noise of ε = 0.2 reaches 15 or more

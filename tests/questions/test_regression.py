@@ -306,7 +306,7 @@ def test_an_outcome_of_two_labels_counts_as_no_and_yes():
     assert list(found.params) == ["const", "sex[m]", "age"]
     assert np.allclose(list(found.params.values()), b, rtol=1e-2, atol=1e-3)
     assert np.allclose(list(found.bse.values()), robust, rtol=1e-2)
-    assert found.heading() == "Regression of works[yes]"
+    assert found.heading() == "What goes along with works = yes?"
     assert Release.from_json(found.to_json()).summary() == found.summary()
     assert len(RegressionQuestion(schema, "works", "age", epsilon=1.0, expected_rows=900).plan().parts) == 1
 

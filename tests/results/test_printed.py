@@ -159,7 +159,9 @@ def test_charts_terms_and_tables_call_columns_as_readers_know_them() -> None:
     fit = session.regression("INC", ["AGEP", "S"], epsilon=50.0)
     assert str(fit).startswith("What goes along with yearly income in dollars?\n")
     assert {"Age", "Sex: women"} < {line.split("  ")[1] for line in str(fit).splitlines() if line.startswith("  ")}
-    margins = str(session.tables([["S"], ["S", "AGEP"]], bins={"AGEP": [0, 40, 120]}, epsilon=1.0))
+    tables = session.tables([["S"], ["S", "AGEP"]], bins={"AGEP": [0, 40, 120]}, epsilon=1.0)
+    assert str(tables.table("S", "AGEP")).startswith("Number of people by sex and age\n")
+    margins = str(tables)
     assert "\n  Sex\n" in margins
     assert "\n  Sex × Age\n" in margins
     together = session.covariance_matrix(["INC", "AGEP"], epsilon=1.0)

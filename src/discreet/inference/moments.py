@@ -974,9 +974,12 @@ def whole_count(value: Floats) -> Floats:
 def whole_interval(low: Floats, high: Floats, shown: Floats) -> tuple[Floats, Floats]:
     """The counts within an interval, together with the one that is shown.
 
-    Nothing is lost: the truth is a count, so it lies in an interval if and only if it is one of the counts in it.
+    Nothing is lost: the truth is a count, so it lies in an interval if and only if it is one of the counts in it. Of
+    those around a measurement below 0 few or none would be left: the interval reaches as far as around 0, and covers
+    more.
     """
     # Ends that are whole but for rounding errors are whole.
     first = np.ceil(np.asarray(low) - 1e-9)
-    last = np.floor(np.asarray(high) + 1e-9)
+    half = (np.asarray(high) - np.asarray(low)) / 2
+    last = np.floor(np.maximum(high, half) + 1e-9)
     return plain(np.minimum(np.maximum(first, 0.0), shown)), plain(np.maximum(last, shown))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -136,11 +137,12 @@ def write_page(
         figures += saved.values()
         sections += [f"## {part.title}\n", *_figures(part, saved, captions)]
         sections += told(study, part, rows[part.name], decisions, quick=quick)
-        name, words = tables[part.name].name, "Every result:"
+        name, words = tables[part.name].name, ""
         if len(parts) == 1:
-            shown, words = shown_rows(part, part_rows(part, rows[part.name]))
+            shown, told_of = shown_rows(part, part_rows(part, rows[part.name]))
+            words = f"{told_of} "
             sections.append(markdown_table(shown))
-        sections.append(f"{words} [`{name}`]({name})\n")
+        sections.append(f"{words}[`{name}`]({name})\n")
     sections += exact_claims(decisions, "##")
     page.write_text("\n".join(sections), encoding="utf-8")
     return tuple(figures)
@@ -177,7 +179,10 @@ def _listed(claims: Sequence[PaperClaim]) -> str:
 
 
 def _figures(part: Part, saved: Mapping[str, Path], before: set[str]) -> list[str]:
-    """Figures as markdown. What a caption ``before`` says of axes, lines and panels is not said again on the page."""
+    """Figures as markdown, below the part's title.
+
+    What the title says, or a caption ``before`` of axes, lines and panels, is not said again on the page.
+    """
     sections: list[str] = []
     for figure in part.figures:
         if figure.name in saved:
@@ -187,7 +192,9 @@ def _figures(part: Part, saved: Mapping[str, Path], before: set[str]) -> list[st
                 caption = f"{figure.title}."
             elif how and how in before:
                 caption = f"{figure.title}{drawn}."
-            sections.append(f"![]({saved[figure.name].name})\n\n*{caption}*\n")
+            caption = re.sub(rf"(\.?) ?{re.escape(part.title)}[:.] ?", lambda one: ": " * bool(one[1]), caption)
+            words = f"\n\n*{caption[:1].upper()}{caption[1:]}*" if caption else ""
+            sections.append(f"![]({saved[figure.name].name}){words}\n")
             before |= {drawn + how, how}
     return sections
 

@@ -569,7 +569,7 @@ def _omission_finding(rows: list[Row]) -> str:
     none = sum(row["z"] is None for row in rows)
     lines = [
         "Over all settings:\n",
-        f"- {len(tried)} settings at equal privacy; {none} more have no budget at all.",
+        f"- {len(tried)} settings at equal privacy{f'; {none} more have no budget at all' if none else ''}.",
         f"- Omission is significantly worse in {len(worse)} ({100 * len(worse) / len(tried):.0f} %), "
         f"seems better in {len(better)}, and is significantly better in {len(surely)} (z > {bar:.2f}).",
     ]

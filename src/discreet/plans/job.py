@@ -163,14 +163,14 @@ class JobPlan(Tidy):
         return found
 
     def __str__(self) -> str:
-        texts = [("release", "applies to"), *((name, planned.read) for name, planned in self.releases)]
+        texts = [("release", "applies to"), *((name, planned.told_read) for name, planned in self.releases)]
         first, second = _widths(texts, 80 - 2 - 3 * 12)
         heads: tuple[str, ...] = ("error 95 %", "worst case", "detectable")
         shown = [(_columns(texts[0], first, second), heads)]
         for name, planned in self.releases:
             errors = _errors(planned.error_95, planned.worst_error, planned.smallest_effect)
-            shown.append((_columns((name, planned.read), first, second), errors))
-            for part, error, effect in planned.parts:
+            shown.append((_columns((name, planned.told_read), first, second), errors))
+            for part, error, effect in planned.told_parts:
                 shown.append((_cut(f"  {part}", first + 2 + second), _errors(error, None, effect)))
         lines = [self.title, "", *("  ".join([said, *(f"{one:>10}" for one in errors)]) for said, errors in shown), ""]
         lines += [line for note, names in self._notes().items() for line in wrap(f"{', '.join(names)}: {note}", 80)]
@@ -184,7 +184,7 @@ class JobPlan(Tidy):
 
 
 def _expected(planned: Plan) -> str:
-    error = "" if planned.error_95 is None else f": {planned.read} within {planned.error_95:.4g}"
+    error = "" if planned.error_95 is None else f": {planned.told_read} within {planned.error_95:.4g}"
     return f"{planned.statistic.replace('_', ' ')} by {planned.mechanism.replace('_', ' ')}{error}"
 
 

@@ -22,7 +22,6 @@ from discreet.questions.facade import Questions, meant
 from discreet.results.display import Facts, Result, expected, number
 from discreet.results.frames import Reading, by_measure
 from discreet.results.ledger import Ledger
-from discreet.results.printed import worded
 from discreet.results.release import release
 
 if TYPE_CHECKING:
@@ -49,9 +48,8 @@ class Planner(Questions):
         """The plan of a question: its error and cost."""
         question = grouped(question, self.groups_by) if self.groups_by else question
         plan = (question if self.step is None else question.changed(omit=self.step)).plan(self.ledger)
-        words = self.schema.names_for_readers()
-        parts = tuple((worded(name, words), error, effect) for name, error, effect in plan.parts)
-        return replace(plan, title=question.heading_words(words), read=worded(plan.read, words), parts=parts)
+        names = self.schema.names_for_readers()
+        return replace(plan, title=question.heading_words(names), names=names)
 
     def __call__(self, question: Question[Any]) -> Any:
         """The plan of a question: its error and cost."""

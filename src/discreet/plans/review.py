@@ -200,7 +200,7 @@ def _releases(file: PlanFile, planned: JobPlan) -> list[dict[str, str]]:
     rows = []
     for question, (_, one) in zip(file.questions, planned.releases, strict=True):
         error = one.rows()[0]["error_95"]
-        exact = "depends on the data" if error is None else f"{one.read} ± {expected(error)} (95 %)"
+        exact = "depends on the data" if error is None else f"{one.told_read} ± {expected(error)} (95 %)"
         exact += f", for {one.scenario}" if one.scenario else ""
         rows.append(
             {

@@ -73,7 +73,7 @@ class Count(BoundedStatistic):
     >>> from discreet.mechanisms import Geometric
     >>> few = release(Count().exact([True, False], neighbours=Neighbours.ADD_REMOVE), Geometric(5.0), rng=0)
     >>> few.measured, few.value, tuple(few.noise_interval())
-    (-1.0, 0.0, (0.0, 14.0))
+    (-1.0, 0.0, (0.0, 15.0))
     """
 
     name: ClassVar[str] = "count"

@@ -537,6 +537,11 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
         kind = QuantilesOfGroups if self.by else DesignQuantiles
         return cast(QuantileRelease, kind(release, tuple(bands.edges), asked))
 
+    def heading_words(self, words: Mapping[str, str]) -> str:
+        told, shares = super().heading_words(words), np.atleast_1d(self._shares()).tolist()
+        named = "Median" if shares == [0.5] else f"{100 * shares[0]:.4g} % quantile of"
+        return told.replace("Quantiles of", named, 1) if len(shares) == 1 else told
+
     def meaning_words(self, words: Mapping[str, str]) -> str:
         subject = self.subject_words(words)
         shares = np.atleast_1d(self._shares()).tolist()

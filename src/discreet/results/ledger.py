@@ -163,7 +163,7 @@ class Spend(_Record):
     def title(self) -> str:
         """The question in a few words."""
         asked = self.question.get("ask") if isinstance(self.question, dict) else self.question
-        return f"{asked or 'release'} by {self.mechanism.get('name', 'a mechanism')}"
+        return f"{asked or 'release'} by {self.mechanism.get('name', 'a mechanism')}".replace("_", " ")
 
     def __str__(self) -> str:
         where = f" in {self.partition}" if self.partition is not None else ""

@@ -21,6 +21,7 @@ from discreet.results.charts import plot_readings
 from discreet.results.display import Facts, expected, number
 from discreet.results.frames import Row, Tidy
 from discreet.results.ledger import Ledger
+from discreet.results.printed import worded
 
 DETECTED = NormalDist().inv_cdf(0.975) + NormalDist().inv_cdf(0.8)
 """Multiple of the standard error that a 5 % test detects with 80 % power."""
@@ -47,8 +48,8 @@ class Plan(Tidy):
         The same whatever the data is like; None where the expected error is that, or where nothing bounds it.
     level
         Of both.
-    title
-        What was asked, in words for readers.
+    title, names
+        What was asked, in words for readers, and what columns are called there.
     standard_error
         Root mean square of the error; None for choices, whose error depends on the data.
     smallest_effect
@@ -83,6 +84,7 @@ class Plan(Tidy):
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     title: str = field(default="", compare=False)
+    names: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     others: Callable[[], Alternatives] | None = field(default=None, repr=False, compare=False)
 
     def alternatives(self) -> Alternatives:
@@ -93,10 +95,20 @@ class Plan(Tidy):
             )
         return self.others()
 
+    @property
+    def told_read(self) -> str:
+        """What the error is of, with columns called as readers know them."""
+        return worded(self.read, self.names)
+
+    @property
+    def told_parts(self) -> list[tuple[str, float, float | None]]:
+        """The parts, with columns called as readers know them."""
+        return [(worded(name, self.names), error, effect) for name, error, effect in self.parts]
+
     def facts(self) -> Facts:
         """The facts to show."""
         error, effect = self.error_95, self.smallest_effect
-        known = f"{expected(error)}, of {self.read}" if error is not None else "–"
+        known = f"{expected(error)}, of {self.told_read}" if error is not None else "–"
         facts = [(f"error, {100 * self.level:g} %", known)]
         if self.scenario:
             facts.append(("scenario", self.scenario))
@@ -106,9 +118,8 @@ class Plan(Tidy):
             facts.append(("smallest effect", f"{expected(effect)} (5 % test, 80 % power)"))
         if self.parts:
             facts.append(("", "error\tsmallest effect"))
-        facts += [
-            (one, f"{expected(off)}\t{'–' if least is None else expected(least)}") for one, off, least in self.parts
-        ]
+        for one, off, least in self.told_parts:
+            facts.append((one, f"{expected(off)}\t{'–' if least is None else expected(least)}"))
         facts.append(("guarantee", "none" if self.guarantee is None else str(self.guarantee)))
         if self.remaining is not None:
             facts += [("ledger now", str(self.remaining)), ("ledger after", str(self.remaining_after))]
@@ -144,7 +155,7 @@ class Plan(Tidy):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON-ready data."""
-        shown = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "others"}
+        shown = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("others", "names")}
         for name in ("guarantee", "remaining", "remaining_after"):
             shown[name] = None if shown[name] is None else shown[name].to_dict()
         for name in ("scale", "error_95"):

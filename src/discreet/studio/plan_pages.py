@@ -125,7 +125,7 @@ def _card(one: PlannedQuestion, planned: planning.Plan, rows: int | None, file: 
     return {
         "title": one.title,
         "problem": None,
-        "read": _read(planned.read, file),
+        "read": _read(planned.told_read, file),
         **{
             name: None if value is None else _in_words(value, one.question, planned.read)
             for name, value in told.items()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
-from discreet.core.schema import Bounds, Contribution, Design
+from discreet.core.schema import Bounds, Categories, Contribution, Design
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.inference.logistic import LogisticFit
 from discreet.questions import form
@@ -669,6 +669,11 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
         found = {"schema": read.schema, "column": read.outcome, "on": read.on, "made": read.made}
         for name, value in {**found, "computed": tuple(read.computed)}.items():
             object.__setattr__(self, name, value)
+
+    def subject_words(self, words: Mapping[str, str]) -> str | None:
+        """The outcome; of two labels the one that counts as yes."""
+        told, outcome = super().subject_words(words), self.schema.columns.get(self.column)
+        return f"{told} = {outcome.labels[-1]}" if isinstance(outcome, Categories) else told
 
     def columns_read(self) -> tuple[str, ...]:
         waiting, found = [*column_names(self.column, "column"), *column_names(self.on, "on")], list[str]()

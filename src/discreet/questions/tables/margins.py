@@ -429,7 +429,7 @@ class MarginsRelease(Release):
 
         def noise(level: float) -> tuple[Array, Array]:
             far = reach(level) * error
-            return around(np.maximum(measured - far, 0.0), np.maximum(measured + far, 0.0))
+            return around(np.maximum(measured - far, 0.0), np.maximum(measured, 0.0) + far)  # around 0 if below
 
         def population(level: float) -> tuple[Array, Array]:
             # All λ with (x − λ)² ≤ z²·(σ² + kλ(1 − λ/N)): the noise, and k rows per unit drawn from a population. Units
@@ -460,6 +460,7 @@ class MarginsRelease(Release):
             mean=mean,
             unit=str(self.protection.unit),
             guarantee=None if self.guarantee is None else str(self.guarantee),
+            words=self.words,
         )
 
     margin = table

@@ -34,11 +34,12 @@ from discreet.questions.design import design_measurement, no_design_for
 from discreet.questions.grouped import Bins, LabelAxis, column_values, in_order
 from discreet.questions.question import DeclaredColumns, Forecast, MeasuredQuestion, Measurement, column_names
 from discreet.results.charts import plot_readings
-from discreet.results.display import DerivedNumber, Facts, Interval, Result, number
+from discreet.results.display import DerivedNumber, Facts, Interval, Result, in_a_row, number, within
 from discreet.results.frames import CAUTION, UNRELIABLE, Reading, Row, Tidy, tidy_rows
 from discreet.results.plan import Plan, plan
 from discreet.results.printed import told_numbers
 from discreet.results.release import Release, Statistic
+from discreet.results.wording import measure_words
 
 if TYPE_CHECKING:
     from discreet.results.ledger import Ledger
@@ -78,6 +79,8 @@ class CellEstimates(Tidy):
         The number whose mean in every cell was measured too.
     unit, guarantee
         Who is protected, and the guarantee of the release in symbols.
+    words
+        What was asked, in words for readers, where a session asked.
     """
 
     columns: tuple[str, ...]
@@ -94,6 +97,7 @@ class CellEstimates(Tidy):
     mean: tuple[Array, Ends] | None = field(default=None, repr=False)
     unit: str | None = None
     guarantee: str | None = None
+    words: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -207,10 +211,12 @@ class CellEstimates(Tidy):
 
     def plot(self) -> Any:
         """Altair chart of every cell with its 95 % intervals: thick for noise, thin for noise and sampling."""
-        return plot_readings(self.heading(), [one.to_dict() for one in self.readings()])
+        return plot_readings(self.heading(), [one.to_dict() for one in self.readings()], self.words)
 
     def heading(self) -> str:
-        return f"{self.kind.capitalize()} by {', '.join(self.columns)}" if self.columns else "Total"
+        names, measured = self.words.get("names", {}), measure_words(self.words, self.kind)
+        by = in_a_row([within(names[one]) if one in names else one for one in self.columns])
+        return f"{measured[:1].upper()}{measured[1:]}{f' by {by}' if by else ' in all'}"
 
     def facts(self) -> Facts:
         """One line per cell, for up to 40 cells."""
@@ -281,7 +287,8 @@ def _described(release: TableRelease, axes: tuple[int, ...]) -> dict[str, Any]:
     columns = tuple(release.table.axes[axis] for axis in axes)
     guarantee = None if release.guarantee is None else str(release.guarantee)
     labels = tuple(release.table.labels(column) for column in columns)
-    return {"columns": columns, "labels": labels, "unit": str(release.protection.unit), "guarantee": guarantee}
+    told = {"unit": str(release.protection.unit), "guarantee": guarantee, "words": release.words}
+    return {"columns": columns, "labels": labels, **told}
 
 
 Counts = NDArray[np.int64]
