@@ -331,7 +331,9 @@ def _facts() -> Iterator[Compared]:
                 differs = after != before[ask]
                 words = f"{where}.{name}"
                 yield (words if differs else f"{words}: {ask} has the same identity without it"), differs
-    wanted = {(where, one.name) for where, declared in _declared(_FULL) for one in fields(declared) if one.init}
+    # What is not compared is a word for readers.
+    told = [(where, one) for where, declared in _declared(_FULL) for one in fields(declared)]
+    wanted = {(where, one.name) for where, one in told if one.init and one.compare}
     for where, name in sorted(wanted - seen - _FIXED):
         yield f"{where}.{name}: nothing changed it, so nothing is known of it", False
 

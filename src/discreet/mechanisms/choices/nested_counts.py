@@ -146,7 +146,7 @@ def quarter_disc(miss: float) -> tuple[Array, Array]:
     --------
     >>> sampled, noise = quarter_disc(0.025)
     >>> float(sampled[0].round(3)), float(noise[-1].round(3)), len(noise)
-    (2.354, 2.354, 24)
+    (2.353, 2.353, 24)
     """
     far = least(lambda z: math.exp(-z * z / 2) / 4 + NormalDist().cdf(-z) <= miss, 2.0)
     turns = np.linspace(0.0, math.pi / 2, _ANGLES + 1)
