@@ -223,3 +223,10 @@ def test_intervals_hold_at_their_level():
             assert held > 0.9, (truth, at, held)
             assert all(one["low"] <= one["share"] <= one["high"] for one in found)
     assert held < 0.999 or truth[2] == 0
+
+
+def test_a_number_that_noise_made_negative_is_told_as_near_zero():
+    """Noise of −60 where 10 is usual: of no share is that likely, and the share is small all the same."""
+    below = _shares([-60.0, 1000.0, 30.0], Laplace(10.0), 0)
+    assert below["share"] == below["low"] == 0.0
+    assert below["high"] == pytest.approx(10 * math.log(20) / 970, rel=0.05)  # of one Laplace number, about

@@ -155,9 +155,10 @@ def _shares(numbers: Any, mechanism: Laplace | Gaussian, at: int, level: float =
     def weights(theta: Any) -> Any:
         return np.stack([float(place == at) - np.asarray(theta) for place in range(3)])
 
-    total = float(np.sum(numbers))
-    low, high = ratio_interval((numbers[at], total), mechanism, (0.0, 1.0), 0.0, 1.0, level, weights)
-    return {"share": min(max(numbers[at] / max(total, 1.0), low), high), "low": float(low), "high": float(high)}
+    # No number of values is below 0: to say so brings it nearer to what any share would be, and widens the interval.
+    total, found = float(np.sum(numbers)), max(numbers[at], 0.0)
+    low, high = ratio_interval((found, total), mechanism, (0.0, 1.0), 0.0, 1.0, level, weights)
+    return {"share": min(max(found / max(total, 1.0), low), high), "low": float(low), "high": float(high)}
 
 
 def _words(shares: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
