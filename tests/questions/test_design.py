@@ -1004,6 +1004,8 @@ def test_answers_of_hardly_any_rows_are_numbers(rows, strata):
         lambda: session.histogram("y", bins=3, epsilon=0.2), lambda: session.compare_means("y", by="g", epsilon=0.2),
         lambda: session.independence(["g", "v"], epsilon=0.2), lambda: session.tables([["g"], ["v"]], epsilon=0.2),
         lambda: session.goodness_of_fit("v", probabilities=[0.0, 1.0], epsilon=0.2),
+        lambda: session.median("y", by="g", epsilon=0.2), lambda: session.regression("y", ["v"], epsilon=0.2),
+        lambda: session.logistic_regression("v", ["y", "g"], epsilon=0.2),
     ]  # fmt: skip
     for question in asked:
         found = question()

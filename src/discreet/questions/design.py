@@ -110,8 +110,8 @@ class DesignParts(Statistic):
     inner: float = 1.0
 
     def __post_init__(self) -> None:
-        if requirements.positive("inner", self.inner) not in _FACTORS:
-            raise InvalidParameter("inner", self.inner, f"must be one of {[*_FACTORS]}", "Pass 1.0.")
+        if requirements.positive("inner", self.inner) not in _FACTORS or (self.clusters and self.inner != 1):
+            raise InvalidParameter("inner", self.inner, f"must be one of {[*_FACTORS]}, and 1 in clusters", "Pass 1.0.")
         requirements.one_of("of", self.of, get_args(Estimated), 'Write "mean".')
         for name in ("bounds", "strata", "population"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
