@@ -37,7 +37,7 @@ from discreet import (
 from discreet.cli.main import main
 from discreet.core.errors import DiscreetError
 from discreet.core.rows import Snapshot, keep
-from discreet.inference.design import DesignCells, DesignMoments, product_of_margins
+from discreet.inference.design import DesignCells, DesignMoments, measured_moments, product_of_margins
 from discreet.inference.least_squares import LeastSquares, LinearMoments
 from discreet.inference.noise import MonteCarlo
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
@@ -57,6 +57,7 @@ from discreet.questions import (
 )
 from discreet.questions import design as room
 from discreet.questions.design import DesignParts, trim_steps
+from discreet.questions.quantile import DesignQuantiles
 from discreet.results.release import statistic_from_dict
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE
@@ -738,7 +739,7 @@ def test_quantiles_are_covered(share, rows):
     truth = np.quantile(values, share, method="inverted_cdf")
     chance = rows * size**0.8 / (size**0.8).sum()
     high = float(np.quantile(1 / chance[rng.random(size.size) < chance], 0.98))
-    bins, moments = 32, room.measured_moments(0, 1.5)
+    bins, moments = 32, measured_moments(0, 1.5)
     held, near = [], []
     for _ in range(300):
         drawn = rng.random(size.size) < chance
@@ -755,7 +756,7 @@ def test_quantiles_are_covered(share, rows):
             for one in noisy
         ]  # fmt: skip
         release = SimpleNamespace(part=lambda place, cells=cells: SimpleNamespace(moments=cells[place]))
-        found = room.DesignQuantiles(release, tuple(np.linspace(0, 1, bins + 1)), share)
+        found = DesignQuantiles(release, tuple(np.linspace(0, 1, bins + 1)), share)
         held.append(found.population_interval().contains(truth))
         near.append(found.estimate - truth)
     assert np.mean(held) > 0.935
@@ -1004,6 +1005,8 @@ def test_answers_of_hardly_any_rows_are_numbers(rows, strata):
         lambda: session.histogram("y", bins=3, epsilon=0.2), lambda: session.compare_means("y", by="g", epsilon=0.2),
         lambda: session.independence(["g", "v"], epsilon=0.2), lambda: session.tables([["g"], ["v"]], epsilon=0.2),
         lambda: session.goodness_of_fit("v", probabilities=[0.0, 1.0], epsilon=0.2),
+        lambda: session.median("y", by="g", epsilon=0.2), lambda: session.regression("y", ["v"], epsilon=0.2),
+        lambda: session.logistic_regression("v", ["y", "g"], epsilon=0.2),
     ]  # fmt: skip
     for question in asked:
         found = question()

@@ -315,7 +315,8 @@ def _units(schema: Schema, limits: Sequence[Contribution]) -> Iterator[PrivacyUn
 
 def _settings(ask: str, schema: Schema) -> dict[str, Any]:
     """The settings that the gallery suggests, with as many bins as the coarsest grid allows."""
-    found = suggested(ask, {name: declared.to_dict() for name, declared in schema.columns.items()})
+    weight = None if schema.design is None else schema.design.weight  # no question is about it
+    found = suggested(ask, {name: one.to_dict() for name, one in schema.columns.items() if name != weight})
     if "bins" in found:
         found["bins"] = dict.fromkeys(found["bins"], 2) if isinstance(found["bins"], dict) else 2
     if "pairs" in asked()[ask].fields():

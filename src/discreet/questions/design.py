@@ -32,12 +32,11 @@ from discreet.inference.noise import combined_error, excess_kurtosis, largest_va
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.formulas import Formula
-from discreet.questions.grouped import Grouped, GroupedRelease, intervals_by, joined, place_of, public_bins
+from discreet.questions.grouped import Grouped, GroupedRelease, public_bins
 from discreet.questions.moments import part_weights, weighed_sensitivity
 from discreet.questions.question import (
     DEFAULT_ROWS,
     Forecast,
-    MeasuredQuestion,
     Measurement,
     column_names,
     fractions,
@@ -110,8 +109,8 @@ class DesignParts(Statistic):
     inner: float = 1.0
 
     def __post_init__(self) -> None:
-        if requirements.positive("inner", self.inner) not in _FACTORS:
-            raise InvalidParameter("inner", self.inner, f"must be one of {[*_FACTORS]}", "Pass 1.0.")
+        if requirements.positive("inner", self.inner) not in _FACTORS or (self.clusters and self.inner != 1):
+            raise InvalidParameter("inner", self.inner, f"must be one of {[*_FACTORS]}, and 1 in clusters", "Pass 1.0.")
         requirements.one_of("of", self.of, get_args(Estimated), 'Write "mean".')
         for name in ("bounds", "strata", "population"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -591,7 +590,7 @@ class DesignTables(FromRelease):
 _BINS = 64
 """Bins of equal width between which quantiles are found, where the grid has as many steps."""
 
-_IN_BINS = ", in bins"
+IN_BINS = ", in bins"
 
 
 def in_bins(schema: Schema, column: str, edges: int | Sequence[float] | None = None) -> tuple[Schema, str]:
@@ -603,206 +602,7 @@ def in_bins(schema: Schema, column: str, edges: int | Sequence[float] | None = N
     if len(labels) < 2:
         raise InvalidParameter(name, edges, "must make at least two bins", "Pass bins=10, or three edges.")
     bands = Bands(edges=bins.edges, labels=labels, value=Formula(f"`{column}`"))
-    return replace(schema, columns={**schema.columns, column + _IN_BINS: bands}), column + _IN_BINS
-
-
-@dataclass(frozen=True)
-class DesignQuantiles(FromRelease):
-    """Quantiles of a population by the inverted test of a share (Woodruff 1952), from the weights in bins.
-
-    A bin is kept unless the shares of the population below its ends say that the quantile is elsewhere. All quantiles
-    are read from one release, whose other shares can be asked for, too.
-
-    Parameters
-    ----------
-    release
-        The weights in bins.
-    edges
-        The ends of the bins.
-    probabilities
-        The shares of the population below the quantiles.
-    place
-        Which group is asked about, where there are several.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> from discreet import Bounds, PureDP, Session
-    >>> rows = pyarrow.table({"w": [1.0, 3.0] * 1000, "y": [20.0, 60.0] * 1000})
-    >>> schema = Schema(columns={"y": Bounds(0, 100, grid=1)}, design=Design(weight="w", weight_high=4))
-    >>> found = Session(rows, schema, ledger=":memory:", budget=PureDP(5.0)).median("y", epsilon=5.0)
-    >>> 55 < found.estimate < 65
-    True
-    """
-
-    release: GroupedRelease[DesignRelease]
-    edges: tuple[float, ...]
-    probabilities: float | tuple[float, ...]
-    place: int = 0
-
-    @property
-    def _shares(self) -> list[float]:
-        return [float(one) for one in np.atleast_1d(self.probabilities)]
-
-    @cached_property
-    def _below(self) -> list[DesignMoments]:
-        """For every edge but the last, the share below as a mean of yes and no; the first has none, by its noise."""
-        every = [self.release.part(self.place * self._bins + place).moments for place in range(self._bins)]
-        first, parts = every[0], np.array([one.parts for one in every])  # by bin, stratum and part
-        inner = 1 / float(first.moments["u"][1])
-        moments = {name: weights[: parts.shape[2] + 2] for name, weights in measured_moments(1, inner).items()}
-        rest, none = first.everybody[:, 2:], np.zeros(len(first.everybody))
-        everybody = np.column_stack([none, first.everybody[:, 0], none, first.everybody[:, 1], rest])
-        found = []
-        for place in range(1, len(every)):
-            low, high = parts[:place].sum(axis=0), parts[place:].sum(axis=0)
-            both = np.column_stack([high[:, 0], low[:, 0], high[:, 1], low[:, 1], low[:, 2:] + high[:, 2:]])
-            up, down = float(len(every) - place), float(place)
-            times = np.array([up, down, up, down, *[up + down] * (parts.shape[2] - 2)])
-            own = first.noise[[0, 0, 1, 1, *range(2, parts.shape[2])]]
-            found.append(
-                DesignMoments(
-                    parts=both, everybody=everybody, groups=first.groups // self._bins, moments=moments,
-                    noise=own * times, kurtosis=first.kurtosis, people=first.people, top=first.top, whole=first.whole,
-                )
-            )  # fmt: skip
-        return found
-
-    @property
-    def _bins(self) -> int:
-        return len(self.edges) - 1
-
-    def _inside(self, share: float, level: float, *, sampled: bool) -> tuple[float, float]:
-        """The ends of the bins that are kept."""
-        point = np.asarray(share)
-        above, below = [], []
-        for one in self._below:
-            rejected = not bool(one.accepts(point, level, sampled=sampled))
-            more = float(one.scale @ (one.sum("uy") - share * one.sum("u"))) > 0
-            above.append(rejected and more)
-            below.append(rejected and not more)
-        # a bin is left out where there is surely too much below its lower end, or too little below its upper end
-        kept = [
-            place
-            for place in range(len(self._below) + 1)
-            if not (place > 0 and above[place - 1]) and not (place < len(below) and below[place])
-        ]
-        kept = kept or [*range(len(self._below) + 1)]
-        return self.edges[kept[0]], self.edges[kept[-1] + 1]
-
-    def _interval(self, level: float, *, sampled: bool) -> Interval:
-        checked = requirements.level(level)
-        ends = np.array([self._inside(share, checked, sampled=sampled) for share in self._shares])
-        if not isinstance(self.probabilities, tuple):
-            return Interval(float(ends[0, 0]), float(ends[0, 1]), checked)
-        return Interval(ends[:, 0], ends[:, 1], checked)
-
-    def noise_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the quantiles that the weights of respondents give, without noise."""
-        return self._interval(level, sampled=False)
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Design-based interval for the quantiles of the population."""
-        return self._interval(level, sampled=True)
-
-    @cached_property
-    def _found(self) -> list[float]:
-        """Where the share below reaches each probability, evenly spread within a bin, and within its interval."""
-        up_to = np.maximum.accumulate([0.0, *(min(max(one.estimate, 0.0), 1.0) for one in self._below), 1.0])
-        found = []
-        for share in self._shares:
-            low, high = self._inside(share, 0.95, sampled=False)
-            found.append(min(max(float(np.interp(share, up_to, self.edges)), low), high))
-        return found
-
-    @property
-    def estimate(self) -> Any:
-        """The quantiles, one for each probability."""
-        return np.array(self._found) if isinstance(self.probabilities, tuple) else self._found[0]
-
-    @property
-    def standard_error(self) -> Any:
-        """A quarter of the 95 % interval's width or so: its width over 3.92 (Woodruff)."""
-        low, high = self.population_interval()
-        return (high - low) / 3.92
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """The quantiles, then respondents and what their weights are like."""
-        found = []
-        for share, value in zip(self._shares, self._found, strict=True):
-            noise, both = (Interval(*self._inside(share, 0.95, sampled=one), 0.95) for one in (False, True))
-            found.append(
-                Reading(
-                    f"{100 * share:g} %", value, noise, both, labels={"probability": share}, measure="quantile",
-                    standard_error=float(both.high - both.low) / 3.92,
-                )
-            )  # fmt: skip
-        whole = self._below[0]
-        told = {
-            "respondents": max(round(float(whole.sum("n").sum())), 0), "effective respondents": whole.effective,
-            "design effect": whole.design_effect,
-        }  # fmt: skip
-        return [*found, *(Reading("", value, measure=name) for name, value in told.items())]
-
-    @property
-    def _title(self) -> str:
-        *by, binned = self.release.grouping.by
-        told = f" by {', '.join(by)}" if by else ""
-        return f"Quantiles of {binned.removesuffix(_IN_BINS)}{told}"
-
-
-@dataclass(frozen=True)
-class QuantilesOfGroups(DesignQuantiles):
-    """Quantiles of every group; ``found["A"]`` are those of one of them.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> from discreet import Bounds, Categories, PureDP, Session
-    >>> rows = pyarrow.table({"w": [1.0, 3.0] * 1000, "y": [20.0, 60.0] * 1000, "g": ["a", "b"] * 1000})
-    >>> columns = {"y": Bounds(0, 100, grid=1), "g": Categories(["a", "b"])}
-    >>> schema = Schema(columns=columns, design=Design(weight="w", weight_high=4))
-    >>> found = Session(rows, schema, ledger=":memory:", budget=PureDP(5.0)).median("y", by="g", epsilon=5.0)
-    >>> 15 < found["a"].estimate < 25, 55 < found["b"].estimate < 65
-    (True, True)
-    """
-
-    def labels(self) -> tuple[Any, ...]:
-        """Labels of the groups: single ones for one column, tuples for several."""
-        found = [label[:-1] for label in self.release.labels()[:: self._bins]]
-        return tuple(label[0] if len(label) == 1 else label for label in found)
-
-    def __getitem__(self, label: Any) -> DesignQuantiles:
-        return DesignQuantiles(self.release, self.edges, self.probabilities, place_of(label, self.labels()))
-
-    def items(self) -> list[tuple[Any, DesignQuantiles]]:
-        """Labels with their quantiles."""
-        return [(label, self[label]) for label in self.labels()]
-
-    @property
-    def estimate(self) -> dict[Any, Any]:
-        """The quantiles, by group."""
-        return {label: one.estimate for label, one in self.items()}
-
-    @property
-    def standard_error(self) -> dict[Any, Any]:
-        """Their standard errors, by group."""
-        return {label: one.standard_error for label, one in self.items()}
-
-    def _interval(self, level: float, *, sampled: bool) -> Interval:
-        return intervals_by({label: one._interval(level, sampled=sampled) for label, one in self.items()})
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """Those of every group, under its labels."""
-        by = [*self.release.grouping.by][:-1]
-        return [
-            replace(
-                part, label=joined(label, part.label),
-                labels=dict(zip(by, label if len(by) > 1 else (label,), strict=True)) | dict(part.labels),
-            )
-            for label, one in self.items()
-            for part in one.readings()
-        ]  # fmt: skip
+    return replace(schema, columns={**schema.columns, column + IN_BINS: bands}), column + IN_BINS
 
 
 def cells_of(release: GroupedRelease[DesignRelease]) -> DesignCells:
@@ -1053,19 +853,12 @@ def _trimmed(question: Any, weights: NDArray[np.float64], trim: float) -> Row:
     }  # fmt: skip
 
 
-def no_design_for(question: MeasuredQuestion[Any], *names: str) -> None:
-    """Refuse settings that change how rows are measured, which a design does by itself."""
-    for name in names:
-        value = getattr(question, name)
-        if value is not None and value is not False:
-            raise InvalidParameter(name, value, "has no form under a design", f"Leave {name} out.")
-
-
-def usual_for(question: Any, **usual: Any) -> None:
-    """Refuse settings that are not as they usually are: they change how rows are measured, which a design does."""
-    for name, value in usual.items():
-        given = getattr(question, name)
-        if type(given) is not type(value) or given != value:
+def no_design_for(question: Any, *names: str, **usual: Any) -> None:
+    """Refuse settings that change how rows are measured, which a design does: what is not off, or not as usual."""
+    for name in (*names, *usual):
+        given, value = getattr(question, name), usual.get(name)
+        off = name in names and (given is None or given is False)
+        if not off and (name in names or type(given) is not type(value) or given != value):
             raise InvalidParameter(name, given, "has no form under a design", f"Leave {name} out.")
 
 
@@ -1073,7 +866,7 @@ def tables_measurement(
     question: Any, wanted: list[list[str]], columns: Callable[[list[list[str]]], Mapping[str, Any]]
 ) -> Measurement:
     """The table by all columns, with weights; every other table is a margin of it."""
-    usual_for(
+    no_design_for(
         question, weights="tables", accuracy="sum", mean_of=None, public_total=None, impossible=(), bins=None,
         presented=True, contribution=None,
     )  # fmt: skip

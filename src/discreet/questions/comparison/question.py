@@ -53,7 +53,7 @@ from discreet.questions.comparison.methods import (
     normed,
     size_is_public,
 )
-from discreet.questions.design import DesignComparison, likely_weights, usual_for
+from discreet.questions.design import DesignComparison, likely_weights, no_design_for
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.question import DEFAULT_ROWS, DeclaredColumns, Question
 from discreet.results.display import Result, number
@@ -652,7 +652,7 @@ class ComparisonQuestion(OutcomesOfArms[MeanComparison]):
     @cached_property
     def _means(self) -> MeanQuestion:
         """Under a design, the means by arm that the comparison is read from."""
-        usual_for(
+        no_design_for(
             self, partitions=None, censor=(0.1, 0.1), method="best", arm="public", partition_by=None, expected_sd=None,
             cutoffs=None, placement=None, inference=None, m=None,
         )  # fmt: skip
