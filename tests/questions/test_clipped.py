@@ -28,6 +28,8 @@ from discreet.core.errors import InvalidParameter, NoConversion, WrongType
 from discreet.core.rows import take
 from discreet.core.rows.source import open_source
 from discreet.mechanisms import Laplace, PoissonSample
+from discreet.publish.report import _released
+from discreet.questions import asked
 from discreet.questions.clipped import BeyondBounds, _shares
 from discreet.results.release import Release
 
@@ -75,11 +77,11 @@ def told_by(answer):
 
 
 @pytest.mark.parametrize(
-    ("asked", "whole"),
+    ("kind", "whole"),
     [*((one, PureDP(50.0)) for one in ASKED), ("mean", GaussianDP(20.0)), ("regression", GaussianDP(20.0))],
 )
-def test_every_question_tells_the_share_at_the_price_of_one_claim(asked, whole):
-    ask, named, settings = ASKED[asked]
+def test_every_question_tells_the_share_at_the_price_of_one_claim(kind, whole):
+    ask, named, settings = ASKED[kind]
     public = {name: settings[name] for name in settings if name in ("neighbours", "size")}
     settings = {name: settings[name] for name in settings if name not in public}
     session = opened(whole, Schema(columns=COLUMNS, **public))
@@ -96,6 +98,17 @@ def test_every_question_tells_the_share_at_the_price_of_one_claim(asked, whole):
     assert told_by(again) == (words, kept)  # stored with the answer, and read back
     json.dumps(kept)
     assert "arm" not in kept["shares"]
+
+
+@pytest.mark.parametrize("ask", ["mean", "compare_means"])
+def test_a_report_says_it(ask):
+    question = asked()[ask](SCHEMA, "pay", by="arm", epsilon=50.0, beyond=True)
+    answer = opened(PureDP(50.0)).ask(question)
+    told = _released(SimpleNamespace(name="pay", title="Pay", question=question, answer=answer), {})
+    assert told["counted"] == f"of clipped values: {told_by(answer)[0]}"
+    alone = question.changed(beyond=False)
+    answer = opened(PureDP(50.0)).ask(alone)
+    assert _released(SimpleNamespace(name="pay", title="Pay", question=alone, answer=answer), {})["counted"] is None
 
 
 def test_the_price_is_what_is_said():
