@@ -331,7 +331,12 @@ def _facts() -> Iterator[Compared]:
                 differs = after != before[ask]
                 words = f"{where}.{name}"
                 yield (words if differs else f"{words}: {ask} has the same identity without it"), differs
-    wanted = {(where, one.name) for where, declared in _declared(_FULL) for one in fields(declared) if one.init}
+    wanted = {
+        (where, one.name)
+        for where, declared in _declared(_FULL)
+        for one in fields(declared)
+        if one.init and one.compare
+    }  # names for readers are compared nowhere
     for where, name in sorted(wanted - seen - _FIXED):
         yield f"{where}.{name}: nothing changed it, so nothing is known of it", False
 
