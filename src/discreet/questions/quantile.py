@@ -247,7 +247,8 @@ class Quantiles(Statistic):
         if self.interval is None:
             raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
         together = 0 if self.rows_at_least is None else self.rows_per_unit
-        return {"shares": self.shares, "miss": 1 - self.interval, "together": together, **self._grid()}
+        least = 1 if self.rows_at_least is None else self.rows_at_least
+        return {"shares": self.shares, "miss": 1 - self.interval, "together": together, "rows": least, **self._grid()}
 
     def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
         """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""
