@@ -419,7 +419,7 @@ class NestedCounts(Mechanism):
     rows: int = 1
 
     def __post_init__(self) -> None:
-        if self.together != 0:
+        if requirements.instance("together", self.together, int, "together=0, or 1"):
             requirements.positive_integer("together", self.together)
         requirements.positive_integer("rows", self.rows)
         requirements.instance("normal", self.normal, bool, "normal=True or False")
