@@ -174,7 +174,8 @@ class Quantiles(Statistic):
         a sharper choice.
     rows_at_least
         Public lower bound on the number of rows: the interval then covers the quantile of the population the rows
-        are a random sample of; without it, the quantile of the data.
+        are a random sample of; without it, the quantile of the data. It decides how sharp the interval is, and not
+        whether it holds.
     recursive
         Choose several quantiles by splitting the data, so that the cost grows with the logarithm of their number.
     rows_per_unit
