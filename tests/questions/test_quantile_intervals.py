@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from discreet import Bounds, Contribution, GaussianDP, Neighbours, PrivacyUnit, PureDP, Schema, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError
-from discreet.mechanisms.choices.nested_counts import NestedCounts, quarter_disc, sampled_beyond
+from discreet.mechanisms.choices.nested_counts import NestedCounts, convex_steps, sampled_beyond
 from discreet.mechanisms.choices.quantile import _cut, simulated
 from discreet.mechanisms.choices.selection import flip_probabilities
 from discreet.questions import QuantileQuestion
@@ -75,22 +75,20 @@ def test_a_sample_goes_beyond_its_share_as_seldom_as_is_said(q, rows):
             assert beyond <= 1.1 * deviations * math.sqrt(rows * q * (1 - q)) + 2
 
 
+@pytest.mark.parametrize("widest", [0.05, 0.6, math.pi / 2])
 @pytest.mark.parametrize("miss", [0.3, 0.025, 1e-4])
-def test_no_choice_of_the_noise_misses_more_often(miss):
-    """Whoever sees the sample and chooses the size of the noise for it reaches the chance, nearly, and not more."""
-    sampled, noise = quarter_disc(miss)
-    far = float(sampled[0])
-    alone = 0.5 * stats.norm.sf(far) * 2 + math.exp(-(far**2) / 2) / 4
-    assert alone == pytest.approx(miss, rel=1e-6)
+def test_no_choice_of_the_noise_misses_more_often(miss, widest):
+    """Whoever sees the sample and chooses the size of the noise for it reaches the chance at most."""
+    sampled, noise = convex_steps(miss, widest)
+    assert (np.diff(sampled) <= 1e-12).all()
+    assert (np.diff(noise) >= -1e-12).all()
     sizes = np.geomspace(0.003, 300, 400)
     ends = np.max(sampled + sizes[:, None] * noise, axis=1)  # a statistic beyond is a miss
-
-    def worst(deviation):
-        return stats.norm.pdf(deviation) * np.max(stats.norm.sf((ends - deviation) / sizes))
-
     places = np.linspace(-8, 8, 8001)
-    reached = integrate.trapezoid([worst(one) for one in places], places)
-    assert 0.75 * miss < reached <= miss
+    worst = [stats.norm.pdf(one) * np.max(stats.norm.sf((ends - one) / sizes)) for one in places]
+    assert 0.7 * miss < integrate.trapezoid(worst, places) <= miss
+    if widest == 0.05:  # where next to nothing is noise, next to nothing is lost
+        assert stats.norm.sf(np.max(sampled + 0.02 * noise) / math.hypot(1, 0.02)) > 0.9 * miss
 
 
 def rows_of(shape, rng):
@@ -143,7 +141,7 @@ def test_intervals_beside_an_empty_tail(n, q, most):
 
 @pytest.mark.parametrize("whole", [PureDP(1.0), GaussianDP(1.0)])
 @pytest.mark.parametrize(
-    ("n", "q", "most"), [(10_000, 0.5, 1.35), (10_000, 0.9, 1.6), (300, 0.5, 2.0), (300, 0.9, 2.6)]
+    ("n", "q", "most"), [(10_000, 0.5, 1.25), (10_000, 0.9, 1.5), (300, 0.5, 2.0), (300, 0.9, 2.6)]
 )
 def test_intervals_for_the_population_are_little_wider_than_without_privacy(whole, n, q, most):
     """Forty samples of their own; the seeds are fixed. Chosen by rank they were 1.2, 1.4, 2.2 and 5.6 as wide."""

@@ -79,7 +79,10 @@ def _mechanisms() -> dict[str, Call]:
         "PrivateBounds": (d.PrivateBounds, {"low": 0, "high": 9, "grid": 1, "proportion": 0.95, "epsilon": 0.1}),
         "PrivateLimit": (d.PrivateLimit, {"groups": None, "rows": None, "total": 4, "epsilon": 0.1}),
         "QuantileChoice": (m.QuantileChoice, {"factor": 1.0, "probabilities": (0.5,), **points}),
-        "NestedCounts": (m.NestedCounts, {"rate": 1.0, "shares": (0.5,), "miss": 0.05, **points}),
+        "NestedCounts": (
+            m.NestedCounts,
+            {"rate": 1.0, "shares": (0.5,), "miss": 0.05, "normal": False, "together": 1, "rows": 300, **points},
+        ),
     }
     for mechanism, truth in mechanisms:
         name = type(mechanism).__name__

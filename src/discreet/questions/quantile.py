@@ -177,7 +177,8 @@ class Quantiles(Statistic):
         a sharper choice.
     rows_at_least
         Public lower bound on the number of rows: the interval then covers the quantile of the population the rows
-        are a random sample of; without it, the quantile of the data.
+        are a random sample of; without it, the quantile of the data. It decides how sharp the interval is, and not
+        whether it holds.
     recursive
         Choose several quantiles by splitting the data, so that the cost grows with the logarithm of their number.
     rows_per_unit
@@ -250,7 +251,8 @@ class Quantiles(Statistic):
         if self.interval is None:
             raise InvalidParameter("interval", None, "must be a level for this mechanism", "Pass interval=0.95.")
         together = 0 if self.rows_at_least is None else self.rows_per_unit
-        return {"shares": self.shares, "miss": 1 - self.interval, "together": together, **self._grid()}
+        least = 1 if self.rows_at_least is None else self.rows_at_least
+        return {"shares": self.shares, "miss": 1 - self.interval, "together": together, "rows": least, **self._grid()}
 
     def mechanism(self, guarantee: Guarantee, sensitivity: Sensitivity, groups: int = 1) -> Chosen:
         """The sharpest choice of quantiles, or of quantiles with intervals, that meets a guarantee."""

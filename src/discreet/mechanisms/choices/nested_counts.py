@@ -130,27 +130,47 @@ def _possible(
 # ---- Sampling: how far the rows below the population's quantile are from its share of all rows
 
 
-_ANGLES = 24
+_FARTHER = 3.0
+"""Noise by so many more standard deviations is left out of what stays."""
+_ANGLES, _LIKELY, _WIDER = 24, 60, 2.0
+"""Steps around what may be missed, cells that noise is likely to come from, and a margin for more of it."""
 _NUMBER = 0.02
 """Part of the chance to miss a quantile that is left to the number of rows, which is noisy, too."""
 _HALVINGS = 50
 
 
 @lru_cache(maxsize=64)
-def quarter_disc(miss: float) -> tuple[Array, Array]:
+def convex_steps(miss: float, widest: float) -> tuple[Array, Array]:
     """Pairs (x, y) such that noise beyond y and sampling beyond x, of one of them, has the chance ``miss`` at most.
 
-    In standard deviations of two normal numbers: the corners of steps around a quarter of a disc.
+    In standard deviations of two normal numbers: steps around a part of a disc, up to the angle ``widest``, and along
+    its tangent from there. Any angle is right; that of the ratio of noise to sampling is sharp.
 
     Examples
     --------
-    >>> sampled, noise = quarter_disc(0.025)
+    >>> sampled, noise = convex_steps(0.025, math.pi / 2)
     >>> float(sampled[0].round(3)), float(noise[-1].round(3)), len(noise)
     (2.353, 2.353, 24)
+    >>> float(convex_steps(0.025, 0.1)[0][0].round(3))
+    1.998
     """
-    far = least(lambda z: math.exp(-z * z / 2) / 4 + NormalDist().cdf(-z) <= miss, 2.0)
-    turns = np.linspace(0.0, math.pi / 2, _ANGLES + 1)
-    return far * np.cos(turns[:-1]), far * np.sin(turns[1:])
+    tail = NormalDist().cdf
+    slope = math.sin(widest)
+
+    def top(far: float) -> float:
+        return min(far / slope, far + _FARTHER)
+
+    def outside(far: float) -> float:
+        above = tail(-top(far)) if widest < math.pi / 2 else 0.0
+        return tail(-far) + widest / (2 * math.pi) * math.exp(-far * far / 2) + above
+
+    far = least(lambda z: outside(z) <= miss, 2.0)
+    arc = max(1, round(_ANGLES * widest / (math.pi / 2)))
+    turns = np.linspace(0.0, widest, arc + 1)
+    x, y = far * np.cos(turns), far * np.sin(turns)
+    rise = (top(far) - y[-1]) * np.linspace(0.0, 1.0, _ANGLES - arc + 1)[1:]
+    x, y = np.append(x, x[-1] - rise * math.tan(widest)), np.append(y, y[-1] + rise)
+    return np.maximum(x[:-1], 0.0), y[1:]
 
 
 def sampled_beyond(share: float, rows: Array, far: Array) -> Array:
@@ -237,12 +257,12 @@ class _Counted:
         return np.asarray(np.maximum(found + reach, 1.0))
 
     def left(
-        self, share: float, miss: float | None = None, *, exact: bool = True, together: int = 0
+        self, share: float, miss: float | None = None, *, exact: bool = True, sample: tuple[int, float] | None = None
     ) -> tuple[quantile.Integers, quantile.Integers, quantile.Integers]:
         """For each group the first and the last cell that the quantile may lie in, and the one that it seems to lie in.
 
         Roughly where nothing is said of the chance to miss it, else by the law of the noise. Of the quantile of the
-        population, where ``together`` says how many rows of the sample may be alike.
+        population where ``sample`` says how many rows of it may be alike, and the angle of `convex_steps`.
         """
         over = self.over(share)
         cells = self.each(np.diff(self.first) - 1)
@@ -252,12 +272,12 @@ class _Counted:
         above, below = ~inner, ~inner
         if miss is None:
             terms = (1 - share) ** 2 * lower + share**2 * (cells - lower)
-            sampled = self.each(self.rows(0.5)) * share * (1 - share) * together
+            sampled = self.each(self.rows(0.5)) * share * (1 - share) * (0 if sample is None else sample[0])
             reach = _ROUGH * np.sqrt(_variance(self.scale, self.normal) * terms) + _SAMPLED * np.sqrt(sampled)
             above, below = above | (over <= reach), below | (over >= -reach)
         else:
             for found, side, q in ((above, over, share), (below, -over, 1 - share)):
-                found[inner] = self._possible(share, side, q, lower, cells, inner, miss, exact, together)
+                found[inner] = self._possible(share, side, q, lower, cells, inner, miss, exact, sample)
         reached = np.flatnonzero(ends | (inner & (over >= 0)))
         seems = reached[np.searchsorted(reached, self.first[:-1], side="right")] - 1
         kept = above & np.append(below[1:], False) & ~ends
@@ -276,14 +296,14 @@ class _Counted:
         inner: NDArray[np.bool_],
         miss: float,
         exact: bool,
-        together: int,
+        sample: tuple[int, float] | None,
     ) -> NDArray[np.bool_]:
         """Whether noise, or noise and sampling together, reach so far."""
         of = lower[inner], cells[inner], self.scale
-        if not together:
+        if sample is None:
             return _possible(share, side[inner], *of, miss / 2, exact, self.normal)
-        rows = self.rows(_NUMBER * miss)
-        away, noise = quarter_disc((1 - _NUMBER) * miss / 2)
+        rows, (together, widest) = self.rows(_NUMBER * miss), sample
+        away, noise = convex_steps((1 - _NUMBER) * miss / 2, widest)
         sampled = together * sampled_beyond(q, rows / together, away)
         found = np.zeros(int(inner.sum()), dtype=bool)
         for turn, reach in enumerate(noise.tolist()):
@@ -293,9 +313,11 @@ class _Counted:
             found[open_] = _possible(share, beyond, of[0][open_], of[1][open_], self.scale, chance, exact, self.normal)
         return found
 
-    def interval(self, share: float, miss: float, *, exact: bool, together: int) -> quantile.Integers:
+    def interval(
+        self, share: float, miss: float, *, exact: bool, sample: tuple[int, float] | None
+    ) -> quantile.Integers:
         """Lower end, estimate and upper end of each group, in steps above the lowest point."""
-        first, last, seems = self.left(share, miss, exact=exact, together=together)
+        first, last, seems = self.left(share, miss, exact=exact, sample=sample)
         over = self.over(share)
         highest = np.maximum.reduceat(over, np.column_stack([self.first[:-1], seems + 1]).ravel())[::2]
         before, after = np.minimum(highest, 0.0), np.maximum(over[seems + 1], 0.0)
@@ -367,6 +389,8 @@ class NestedCounts(Mechanism):
     together
         How many rows of one unit may be alike, where the intervals are for the population that units are a sample of;
         0 where they are for the data.
+    rows
+        At least so many rows: intervals for the population are then the narrowest, and right for any number.
 
     Notes
     -----
@@ -392,10 +416,12 @@ class NestedCounts(Mechanism):
     groups: int = 1
     normal: bool = False
     together: int = 0
+    rows: int = 1
 
     def __post_init__(self) -> None:
-        if self.together != 0:
+        if requirements.instance("together", self.together, int, "together=0, or 1"):
             requirements.positive_integer("together", self.together)
+        requirements.positive_integer("rows", self.rows)
         requirements.instance("normal", self.normal, bool, "normal=True or False")
         object.__setattr__(self, "rate", requirements.positive("rate", self.rate))
         quantile.require_grid(self)
@@ -445,7 +471,8 @@ class NestedCounts(Mechanism):
 
     def parameters(self) -> dict[str, Any]:
         """The fields; what was stored before there was normal noise, or sampling, says nothing of them."""
-        return {name: told for name, told in super().parameters().items() if told or name not in ("normal", "together")}
+        usual = {"normal": False, "together": 0, "rows": 1}
+        return {name: told for name, told in super().parameters().items() if told != usual.get(name)}
 
     def check(self, exact: Exact) -> None:
         """Refuse what is not a histogram on this grid."""
@@ -496,6 +523,14 @@ class NestedCounts(Mechanism):
         worst = max((1 - share) ** 2 + share**2 for share in self.shares)
         return math.sqrt(_variance(self._scale(rate), self.normal) * worst * len(self.shares) / 2)
 
+    def _sample(self, share: float) -> tuple[int, float] | None:
+        """How many rows of a sample may be alike, and the widest angle of noise beside sampling that is likely."""
+        if not self.together:
+            return None
+        sampled = math.sqrt(self.together * self.rows * share * (1 - share))
+        noise = self._noise((1 - float(_SHARE)) * self.rate) * math.sqrt(_LIKELY)
+        return self.together, max(math.atan2(_WIDER * noise, sampled), 0.05)
+
     def _scale(self, rate: float) -> float:
         """The scale of noise that takes so much of the rate."""
         return rate**-0.5 if self.normal else 1 / rate
@@ -530,12 +565,14 @@ class NestedCounts(Mechanism):
                     (keys[some], weights[some]), edges[here[edges // span]], span, scale, rng, self.normal
                 )
                 if ending:
-                    own = [counted.interval(share, self.miss, exact=exact, together=self.together) for share in shares]
+                    own = [
+                        counted.interval(share, self.miss, exact=exact, sample=self._sample(share)) for share in shares
+                    ]
                     found[asked] = np.stack(own, axis=1) + self.lowest
                     going[asked] = False
                     continue
                 left -= 1 / Fraction(scale) ** (2 if self.normal else 1)
-                kept = [counted.left(share, together=self.together)[:2] for share in shares]
+                kept = [counted.left(share, sample=self._sample(share))[:2] for share in shares]
                 cells, stops = self._next(counted, kept, float(left))
                 last[asked] = stops | (more == 1)
                 hull = [counted.edges[one] for first, end in kept for one in (first, end + 1)]
