@@ -43,6 +43,7 @@ from discreet.inference.noise import MonteCarlo
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
 from discreet.plans.declarations import Formula, schema_from_dict
 from discreet.plans.plan_file import PlanFile
+from discreet.plans.planner import ExpectedNumbers, Scenario
 from discreet.questions import (
     CountQuestion,
     HistogramQuestion,
@@ -1121,6 +1122,15 @@ def test_a_design_is_read_back_from_plain_data():
     free = Schema(columns={}, design=Design(weight="pw", weight_high=30))
     assert free.bounds("pw") == Bounds(0, 60, grid=0.01)
     assert schema_from_dict(free.to_dict()) == free
+
+
+def test_rehearsals_tell_what_is_read():
+    """Quantiles from their bins, and groups of which some are empty, on rows with weights."""
+    columns = {"y": ExpectedNumbers(mean=4.0, sd=2.0), "w": ExpectedNumbers(mean=20.0, sd=10.0)}
+    session = session_of([{}], replace(schema_of(), columns=COLUMNS | {"k": Categories(range(3))}))
+    rehearsing = session.rehearsing(Scenario(rows=40, columns=columns), repeats=3)
+    assert rehearsing.median("y", by="g", epsilon=5.0).measures[0].measure == "quantile"
+    assert rehearsing.count(by="k", epsilon=0.1).measures[0].measure == "estimated count"
 
 
 def test_a_filter_leaves_the_number_of_sampled_rows_open(sample):
