@@ -202,7 +202,7 @@ def cells(design: str, n: int, repeats: int) -> list[dict[str, Any]]:
                 sensitivity=measured.sensitivity, guarantee=guarantee, protection=schema.protection(),
                 statistic=measured.statistic, public={}, release_id="", created="", simulated=True,
             )  # fmt: skip
-            found.setdefault((name, guarantee), []).append(interval(name, question._told(release)))
+            found.setdefault((name, guarantee), []).append(interval(name, question.answer_of(release)))
     return [
         {
             "design": design, "n": n, "answer": name, "guarantee": str(guarantee), "repeats": repeats,

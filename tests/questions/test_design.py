@@ -43,6 +43,7 @@ from discreet.inference.noise import MonteCarlo
 from discreet.mechanisms import Gaussian, Laplace, PoissonSample
 from discreet.plans.declarations import Formula, schema_from_dict
 from discreet.plans.plan_file import PlanFile
+from discreet.plans.planner import ExpectedNumbers, Scenario
 from discreet.questions import (
     CountQuestion,
     HistogramQuestion,
@@ -1123,6 +1124,15 @@ def test_a_design_is_read_back_from_plain_data():
     assert schema_from_dict(free.to_dict()) == free
 
 
+def test_rehearsals_tell_what_is_read():
+    """Quantiles from their bins, and groups of which some are empty, on rows with weights."""
+    columns = {"y": ExpectedNumbers(mean=4.0, sd=2.0), "w": ExpectedNumbers(mean=20.0, sd=10.0)}
+    session = session_of([{}], replace(schema_of(), columns=COLUMNS | {"k": Categories(range(3))}))
+    rehearsing = session.rehearsing(Scenario(rows=40, columns=columns), repeats=3)
+    assert rehearsing.median("y", by="g", epsilon=5.0).measures[0].measure == "quantile"
+    assert rehearsing.count(by="k", epsilon=0.1).measures[0].measure == "estimated count"
+
+
 def test_a_filter_leaves_the_number_of_sampled_rows_open(sample):
     session = session_of(rows_of(sample), schema_of()).where("y >= 2")
     w, y = sample["w"], sample["y"]
@@ -1165,6 +1175,10 @@ def test_the_guide_quotes_what_was_measured():
     assert f"{100 * lowest:.1f} % or more of 1,000 samples in each of {len(rows)} cells" in page
     assert f"{min(wide):.2f} to {max(wide):.2f} times as wide" in page
     assert f"off by up to {off:.0f} %" in page
+    others = json.loads((root / "benchmarks" / "results" / "weighted_answers.json").read_text(encoding="utf-8"))
+    lowest = min(row["coverage"] for row in others)
+    assert lowest > 0.935
+    assert f"{100 * lowest:.1f} % or more of {others[0]['repeats']} (`benchmarks/weighted_answers.py`)" in page
 
 
 def test_the_guide_runs_from_declaration_to_publication(tmp_path, monkeypatch):

@@ -562,8 +562,9 @@ class Rehearsing(Planner):
         for place in range(sets):
             session = self._session(self.scenario.table(self.schema.of_rows, rng), question.guarantee)
             exact, count = session.exact(question), (self.repeats + place) // sets
-            drawn: list[Any] = [release(exact, question.measurement.mechanism, rng=rng) for _ in range(count)]
-            truth: Any = release(session.exact(sharp), sharp.measurement.mechanism, rng=rng)
+            mechanism = question.measurement.mechanism
+            drawn: list[Any] = [question.answer_of(release(exact, mechanism, rng=rng)) for _ in range(count)]
+            truth: Any = question.answer_of(release(session.exact(sharp), sharp.measurement.mechanism, rng=rng))
             answers += [one.readings(columns) for one in drawn]
             truths += [truth.readings(columns)] * count
         return answers, truths
@@ -595,11 +596,14 @@ def _rehearsal(
     found = []
     for measure in measures:
         pairs = [
-            (own, true)
+            (own, known[_place(own)])
             for answer, truth in zip(answers, truths, strict=True)
-            for own, true in zip(answer, truth, strict=True)
-            if own.measure == measure
+            for known in [{_place(one): one for one in truth if one.measure == measure}]
+            for own in answer
+            if own.measure == measure and _place(own) in known  # an estimate of 0 has no variation relative to it
         ]
+        if not pairs:
+            continue
         errors = np.array([_error(own, true) for own, true in pairs])
         chosen = isinstance(pairs[0][0].estimate, str)
         found.append(
@@ -612,6 +616,11 @@ def _rehearsal(
             )
         )
     return Rehearsal(ask=question.ask, repeats=len(answers), measures=tuple(found))
+
+
+def _place(one: Reading) -> tuple[Any, ...]:
+    """What tells a number from others of its measure."""
+    return one.label, *one.labels.items()
 
 
 def _error(own: Reading, true: Reading) -> float:

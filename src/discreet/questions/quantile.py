@@ -732,7 +732,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
 
         return replace(found, read="ranks", forecast=forecast)
 
-    def _told(self, release: Any) -> QuantileRelease:
+    def answer_of(self, release: Any) -> QuantileRelease:
         """The quantiles of a release: under a design they are read from weights in bins."""
         if self.schema.design is None:
             return cast(QuantileRelease, release)

@@ -653,12 +653,12 @@ class MeasuredQuestion(Question[A]):
             release: Any = answer
             return cast(A, replace(release, public={**release.public, **kept}))
         # the statistic says which kind of release its own is
-        return self._told(drawn(self.exact(rows), self.measurement.mechanism, claim, allowance, passed))
+        return self.answer_of(drawn(self.exact(rows), self.measurement.mechanism, claim, allowance, passed))
 
     def read(self, stored: Any) -> A:
-        return self._told(Release.from_dict(stored))
+        return self.answer_of(Release.from_dict(stored))
 
-    def _told(self, release: Release) -> A:
+    def answer_of(self, release: Release) -> A:
         """The answer that a release is: itself, unless a question reads more from it."""
         return cast(A, release)
 
