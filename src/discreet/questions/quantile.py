@@ -422,7 +422,7 @@ class DesignQuantiles(FromRelease):
     Examples
     --------
     >>> import pyarrow
-    >>> from discreet import Bounds, PureDP, Session
+    >>> from discreet import Bounds, Design, PureDP, Schema, Session
     >>> rows = pyarrow.table({"w": [1.0, 3.0] * 1000, "y": [20.0, 60.0] * 1000})
     >>> schema = Schema(columns={"y": Bounds(0, 100, grid=1)}, design=Design(weight="w", weight_high=4))
     >>> found = Session(rows, schema, ledger=":memory:", budget=PureDP(5.0)).median("y", epsilon=5.0)
@@ -553,7 +553,7 @@ class QuantilesOfGroups(DesignQuantiles):
     Examples
     --------
     >>> import pyarrow
-    >>> from discreet import Bounds, Categories, PureDP, Session
+    >>> from discreet import Bounds, Categories, Design, PureDP, Schema, Session
     >>> rows = pyarrow.table({"w": [1.0, 3.0] * 1000, "y": [20.0, 60.0] * 1000, "g": ["a", "b"] * 1000})
     >>> columns = {"y": Bounds(0, 100, grid=1), "g": Categories(["a", "b"])}
     >>> schema = Schema(columns=columns, design=Design(weight="w", weight_high=4))
