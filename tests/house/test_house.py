@@ -216,25 +216,25 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 214,
-    "code lines": 57_698,
-    "classes": 540,
+    "files": 215,
+    "code lines": 58_177,
+    "classes": 541,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_352,
+    "core: code lines": 6_429,
     "imports, per mille of the code": 78,
     "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 118,
     "code lines for each comment": 27,
-    "mean: files": 28,
-    "mean: lines": 1_119,
-    "mean: calls from room to room": 66,
-    "regression: files": 34,
-    "regression: lines": 1_469,
-    "regression: calls from room to room": 180,
-    "run: files": 61,
-    "run: lines": 4_281,
+    "mean: files": 29,
+    "mean: lines": 1_143,
+    "mean: calls from room to room": 68,
+    "regression: files": 35,
+    "regression: lines": 1_511,
+    "regression: calls from room to room": 183,
+    "run: files": 62,
+    "run: lines": 4_362,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
