@@ -497,7 +497,8 @@ def add_question(desk: Desk, request: Request) -> Response:
         raise DiscreetError(f"release = {listed!r}: write each release as [[release]]. Mend it in the text view.")
     releases = [one for one in listed if isinstance(one, Mapping)]
     columns = value_at(data, ("schema", "columns"))
-    known = columns if isinstance(columns, Mapping) else {}
+    weight = value_at(data, ("schema", "design", "weight"))  # says how much a row counts, and is asked about by none
+    known = {name: one for name, one in columns.items() if name != weight} if isinstance(columns, Mapping) else {}
     about = {name: known[name] for name in [form.get("column")] if name in known}  # what a question is asked beside
     settings = suggested(ask, {**about, **known})
     settings |= _expected(ask, releases)
