@@ -523,7 +523,7 @@ def _moved(name: str, schema: Schema, question: Any) -> Iterator[Compared]:
 def _merged_ranks() -> Iterator[Compared]:
     """In a domain of 2²⁴ points ten become one: a value belongs to the nearest, halves up."""
     wide = Schema(columns={"x": Bounds(0, 2**24, grid=1)})
-    ranks: Any = q.QuantileQuestion(wide, "x", 0.5, guarantee=_ONE).measurement.from_histograms
+    ranks: Any = q.QuantileQuestion(wide, "x", 0.5, guarantee=_ONE, interval=None).measurement.from_histograms
 
     def told(step: int) -> list[Any]:
         return np.asarray(ranks([(np.array([step]), np.array([1]))])).tolist()  # type: ignore[no-any-return]

@@ -811,11 +811,11 @@ class Schema:
             self.column(name)
             if self.made_from is not None:
                 raise InvalidParameter("columns", name, "is a feature of a unit", "Change the feature itself.")
-        known: dict[str, Column] = {}
-        for name, one in columns.items():
+        known: dict[str, Any] = {**columns}  # what is no declaration is refused with the others below
+        for name, one in known.items():
             was = self.columns[name]
-            label, unit = (one.label, one.measured_in) if one.named() else (was.label, was.measured_in)
-            known[name] = replace(one, label=label, measured_in=unit)
+            if isinstance(one, Column) and not one.named():
+                known[name] = replace(one, label=was.label, measured_in=was.measured_in)
         return replace(self, columns={**self.columns, **known})
 
     def cells(self, names: Sequence[str], parameter: str = "column") -> int:

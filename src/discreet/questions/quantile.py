@@ -41,7 +41,6 @@ from discreet.questions.design import (
 )
 from discreet.questions.grouped import GroupedRelease, intervals_by, joined, place_of
 from discreet.questions.question import (
-    DEFAULT_ROWS,
     ESTIMATED,
     DeclaredColumns,
     Expected,
@@ -717,7 +716,7 @@ class QuantileQuestion(MeasuredQuestion[QuantileRelease]):
             self, "estimated count", (*by, self._binned), read="the number in the population", people=False
         )
         groups = self.schema.cells(by, "by")
-        rows = DEFAULT_ROWS if self.expected_rows is None else self.expected_rows / groups
+        rows = Expected(rows=self.expected_rows).rows_per_group(groups)
         heavy, share = likely_weights(cast(Any, self.schema.design))
         mean = heavy * share
         # At the middle half of the bins are added up; noise in their weight, in rows of the mean weight.

@@ -607,7 +607,7 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
     def _check_design(self, design: Design) -> None:
         """Refuse what weighted rows do not tell."""
         no_design_for(self, "contribution")
-        if design.weight in (self.column, *column_names(self.on, "on")):
+        if design.weight in (*column_names(self.column, "column"), *column_names(self.on, "on")):
             raise InvalidParameter("column", design.weight, "is what the design is made of", "Ask about other columns.")
         if self.schema.unit.column is not None:
             rule = "leaves sums over the rows of a cluster, whose squares no sum over rows tells"
