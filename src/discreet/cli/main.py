@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -400,6 +402,8 @@ def _no_lost_interrupts() -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; refusals are printed without a traceback and end with a status of their kind."""
+    if arguments is None:  # a process of its own: at its end, a search for cycles in all that it imported takes long
+        atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that cannot show ε must not end a run
             stream.reconfigure(errors="replace")
