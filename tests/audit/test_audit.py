@@ -16,13 +16,10 @@ from discreet.audit.exact_losses import Cells, audit_choices, audit_laws
 from discreet.audit.hostile import audit_hostile, hostile_calls
 from discreet.audit.replay import (
     audit_replay,
-    column_pairs,
-    numeric_candidates,
     path_taken,
     replay_cases,
     same_randomness,
     unit_pairs,
-    worst_pair,
 )
 from discreet.audit.report import Audit, AuditReport
 from discreet.audit.run import RECOMPUTING, run_audit
@@ -39,7 +36,7 @@ from discreet.audit.tampering import audit_spending
 from discreet.core.errors import DiscreetError
 from discreet.core.sensitivity import Exact, Sensitivity
 from discreet.mechanisms import Laplace
-from discreet.questions import Sum, Variance
+from discreet.questions import Sum
 
 CASES = {case.name: case for case in cases()}
 REPLAYS = {case.name: case for case in replay_cases()}
@@ -160,15 +157,6 @@ def test_draws_that_cannot_be_audited_are_refused():
             audit_draws(first, second, PureDP(1.0))
     with pytest.raises(DiscreetError):
         audit_draws(np.zeros(2000), np.zeros(2000), 1.0)
-
-
-def test_neighbour_search_finds_the_worst_pair():
-    variance = Variance(bounds=(0, 1))
-    start = column_pairs([0.5, 0.75], 6, Neighbours.REPLACE_ONE, random=2)
-    candidates = numeric_candidates(0.0, 1.0)
-    pair, change = worst_pair(lambda p: abs(variance.value(p[0]) - variance.value(p[1])), start, candidates, rounds=800)
-    assert len(pair[0]) == 6
-    assert 0.8 < change * 6 <= 1
 
 
 def test_units_are_added_and_removed_whole():

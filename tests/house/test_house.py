@@ -217,7 +217,7 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 215,
-    "code lines": 58_177,
+    "code lines": 58_159,
     "classes": 541,
     "class names with several meanings": 0,
     "entries at the top": 16,

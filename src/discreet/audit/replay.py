@@ -93,41 +93,6 @@ def numeric_candidates(low: float, high: float, boundaries: Sequence[float] = ()
     return [low, *sorted({(low + high) / 2, *around, *beyond} - {low, high}), high]
 
 
-def worst_pair(
-    change: Callable[[Pair], Fraction | float],
-    pairs: Iterator[Pair],
-    candidates: Sequence[Any],
-    *,
-    rounds: int = 200,
-    seed: int = 1,
-) -> tuple[Pair, Fraction | float]:
-    """The pair that moves a value most: the worst proposal, improved by changing one record after another.
-
-    Examples
-    --------
-    >>> from discreet.questions import Variance
-    >>> variance = Variance(bounds=(0, 1))
-    >>> start = column_pairs([0.0, 0.5, 1.0], 4, Neighbours.REPLACE_ONE, random=0)
-    >>> gap = lambda pair: abs(variance.value(pair[0]) - variance.value(pair[1]))
-    >>> worst_pair(gap, start, [0.0, 0.5, 1.0])[1]
-    Fraction(1, 4)
-    """
-    rng = np.random.default_rng(seed)
-    worst, largest = max(((pair, change(pair)) for pair in pairs), key=lambda found: found[1])
-    for _ in range(rounds):
-        here, there = list(worst[0]), list(worst[1])
-        place = int(rng.integers(0, min(len(here), len(there))))
-        record = candidates[int(rng.integers(0, len(candidates)))]
-        if here[place] == there[place]:
-            here[place] = there[place] = record
-        else:
-            (here, there)[int(rng.integers(0, 2))][place] = record
-        found = change((here, there))
-        if found >= largest:
-            worst, largest = (here, there), found
-    return worst, largest
-
-
 def unit_pairs(table: Mapping[str, Sequence[Any]], unit: str, extremes: Mapping[str, Sequence[Any]]) -> Iterator[Pair]:
     """Tables with and without one unit.
 
