@@ -35,7 +35,7 @@ AUDITS = {
     "statistics": audit_statistic_values,
     "measurements": audit_measurements,
     "calibrations": audit_calibrations,
-    "chosen words": lambda: audit_chosen_words(30),
+    "chosen words": audit_chosen_words,
     "reading": lambda: audit_reading(60),
     "engine": audit_engine,
     "adding up": audit_adding_up,
