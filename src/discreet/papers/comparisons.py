@@ -160,8 +160,6 @@ LAWS = {
 
 Bounds = tuple[float, float]
 
-OURS = ("direct", "noise_aware")
-
 
 def simulated_contrast(
     name: str,
