@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 import discreet
+import timing
 
 IMPORT = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 LIMITS = {"import discreet (s)": 0.3, "base installation as pip leaves it (MiB)": 250}
@@ -63,7 +64,5 @@ def lines(figures: dict[str, float]) -> list[str]:
     """The figures as a table."""
     table = []
     for name, value in figures.items():
-        limit = LIMITS.get(name)
-        verdict = "" if limit is None else f"  at most {limit:g}: {'met' if value <= limit else 'MISSED'}"
-        table.append(f"{name:<55}{value:>12,.3g}{verdict}")
+        table.append(f"{name:<55}{value:>12,.3g}{timing.verdict(value, LIMITS.get(name))}")
     return table

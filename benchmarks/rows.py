@@ -25,6 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import timing
+
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "rows.json"
 SIZES, SPARK_ROWS, WEIGHTED_ROWS, CSV_ROWS = (1_000_000, 16_000_000), 2_000_000, 20_000_000, 1_000_000
@@ -257,9 +259,7 @@ def lines(figures: dict[str, float]) -> list[str]:
     """The figures as a table with what they may be."""
     table = []
     for name, value in figures.items():
-        most = MOST.get(name)
-        verdict = "" if most is None else f"  at most {most:g}: {'met' if value <= most else 'MISSED'}"
-        table.append(f"{name:<55}{value:>10,.3g}{verdict}")
+        table.append(f"{name:<55}{value:>10,.3g}{timing.verdict(value, MOST.get(name))}")
     return table
 
 

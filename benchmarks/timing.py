@@ -29,6 +29,11 @@ def figure(task: str, subject: str, call: Callable[[], object], *, draws: int, r
     return Figure(task=task, subject=subject, draws=draws, ns=best / draws)
 
 
+def verdict(value: float, most: float | None) -> str:
+    """Whether a figure is what it may be at most; nothing where that is not said."""
+    return "" if most is None else f"  at most {most:g}: {'met' if value <= most else 'MISSED'}"
+
+
 def tell(version: str, figures: list[Figure]) -> None:
     """Print a peer's figures for the process that asked for them."""
     print(json.dumps({"version": version, "figures": figures}))

@@ -19,6 +19,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import compare
+import timing
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "waits.json"
@@ -168,9 +169,7 @@ def main() -> None:
     found = {}
     for name, seconds in measure():
         found[name] = seconds
-        most = MOST.get(name)
-        verdict = "" if most is None else f"  at most {most:g}: {'met' if seconds <= most else 'MISSED'}"
-        print(f"{name:<50}{seconds:>9.3f} s{verdict}", flush=True)
+        print(f"{name:<50}{seconds:>9.3f} s{timing.verdict(seconds, MOST.get(name))}", flush=True)
     RESULTS.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
