@@ -54,8 +54,7 @@ class Readable(Tidy):
     @property
     def words(self) -> Mapping[str, Any]:
         """What was asked, in words for readers: see `Question.told_words`. Empty where no session asked."""
-        behind = getattr(self, "release", None)
-        return cast(Mapping[str, Any], getattr(self, "asked", {}) if behind is None else behind.words)
+        return cast(Mapping[str, Any], getattr(self, "asked", {}))
 
     def told_readings(self, **which: Any) -> list[ReadingFacts]:
         """The numbers as plain data, with columns called as readers know them."""
@@ -104,6 +103,10 @@ class FromRelease(Readable):
     """An answer that is read from one release, and is stored as that release."""
 
     release: Any
+
+    @property
+    def words(self) -> Mapping[str, Any]:
+        return cast(Mapping[str, Any], self.release.words)
 
     def published(self) -> dict[str, Any]:
         found: dict[str, Any] = self.release.published()

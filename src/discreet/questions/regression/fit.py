@@ -417,14 +417,12 @@ class RegressionRelease(Release):
         unsaid = {"estimate": "nothing known", "noise": None}
         read = [one for one in self.told_readings() if one["measure"] == "coefficient"]
         told = told_numbers({**one, **(unsaid if one["population"] is None else {})} for one in read)
-        counted = self._rows_words.replace(" rows", "")
-        return [*told, self._fit_fact(), ("rows", counted), *self.protection_facts()]
+        return [*told, self._fit_fact(), ("rows", self._rows_words()), *self.protection_facts()]
 
-    @property
-    def _rows_words(self) -> str:
+    def _rows_words(self, noun: str = "") -> str:
         """The number of rows, and under a design that of effective ones."""
         effective = self.effective_respondents
-        return f"{round(self.nobs):,} rows{'' if effective is None else f' ({effective:,.0f} effective)'}"
+        return f"{round(self.nobs):,}{noun}{'' if effective is None else f' ({effective:,.0f} effective)'}"
 
     def verdict(self) -> Mapping[str, Any]:
         """The verdict on any relation between columns and outcome, by the joint test of all columns."""
@@ -436,7 +434,7 @@ class RegressionRelease(Release):
         columns = f"{', '.join(others)} and {last}" if others else last
         related = f"{columns} {'go' if others else 'goes'} with {self.design.outcome.column}"
         evidence = "evidence" if pvalue <= 0.05 else "no evidence"
-        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {self._rows_words}"
+        shown = f"{pvalue_equation(pvalue)}; {' '.join(self._fit_fact())}; {self._rows_words(' rows')}"
         return f"There is {evidence} that {related} ({shown})."
 
     def _each(self) -> str:
@@ -519,7 +517,7 @@ class RegressionRelease(Release):
     def summary(self, alpha: float = 0.05) -> Printed:
         """The regression as a table: text, which a notebook shows as a table."""
         outcome, on = self.design.outcome, ", ".join(self.on)
-        facts = f"{self._rows_words}, {' '.join(self._fit_fact())}"
+        facts = f"{self._rows_words(' rows')}, {' '.join(self._fit_fact())}"
         if self._logistic:
             head = f"Logistic regression of {outcome.column} = {outcome.label} on {on}"
             words = "Log-odds; standard errors, tests and intervals count noise and sampling."
