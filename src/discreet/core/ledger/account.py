@@ -22,7 +22,6 @@ from discreet.core.ledger import balance as clock
 from discreet.core.ledger.balance import (
     EVERY,
     Balance,
-    added,
     fingerprint,
     identified,
     restored,
@@ -356,8 +355,8 @@ class Account:
             if request in balance.requests:
                 earlier.append(self._repeated(balance, content))
                 return None
-            now, charge = balance.admit(content)
-            return "spend", written(content | {"charge": texts(charge), "total": texts(added(now.spent, charge))})
+            _, charge, total = balance.admit(content)
+            return "spend", written(content | {"charge": texts(charge), "total": texts(total)})
 
         entry = self._step(decide, process)
         if entry is None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache, reduce
+from operator import itemgetter
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature
@@ -495,7 +496,8 @@ class Balance:
         """The amount spent in the window of the last spend; in all where the budget has no windows."""
         self.ever: Amount = ()
         """The amount spent in all windows together."""
-        self.renewed: Amount = ()
+        self.allowance: Amount = ()
+        """The amount that may be spent in a window: the budget and its approved renewals."""
         self.renewals: set[str] = set()
         self.by_team: dict[str, Amount] = {}
         self.partitions: dict[str, ParallelSpending] = {}
@@ -504,16 +506,13 @@ class Balance:
         self.answers: dict[int, int | None] = {}
         """Position of the answer, or None, by the position of the spend."""
         self._prices: dict[tuple[Any, ...], Amount] = {}
+        self._pinned: tuple[Any, Any] | None = None
+        """Neighbours and unit in the words of an entry, once both are fixed: most entries use the same."""
 
     def following(self, kind: str, body: str) -> Entry:
         """The entry that would come next."""
         seq = self.seq + 1
         return Entry(seq, kind, body, chained(self.head, seq, kind, body))
-
-    @property
-    def allowance(self) -> Amount:
-        """The amount that may be spent in a window: the budget and its approved renewals."""
-        return added(self.accounting.allowance, self.renewed)
 
     def left(self) -> Amount:
         """The amount that may still be spent."""
@@ -593,21 +592,20 @@ class Balance:
                 "different units do not add up: use one ledger for each. Nothing was spent."
             )
 
-    def admit(self, content: Mapping[str, Any]) -> tuple[Balance, Amount]:
-        """The balance at the time of a spend, and what the spend adds to it; refuses what must not be spent."""
+    def admit(self, content: Mapping[str, Any]) -> tuple[Balance, Amount, Amount]:
+        """The balance at the time of a spend, what the spend adds and the new total; refuses what must not be spent."""
         now, release = self.at(content["created"]), content["release_id"]
         if now.consent.rule is not None:
             now.consent.check(content["plan"], fingerprint(content))
-        neighbours, unit = _pins(content["protection"])
-        now.check_pins(neighbours, unit)
+        neighbours, _ = now.pins(content["protection"])
         if release in now.releases or content["request"] in now.requests:
             raise errors.InvalidParameter("release_id", release, "was used before", "Leave release_id out.")
         charge = now.charge(content, neighbours)
-        left = now.left_to(content["team"])
-        if not covers(left, charge):
-            fix = now.ahead_of(content["created"])
-            raise errors.InsufficientBudget(self.accounting.at_least(charge), self.accounting.at_most(left), fix=fix)
-        return now, charge
+        total, teams = added(now.spent, charge), now.opening["teams"]
+        if not covers(now.allowance, total) or (teams and not covers(now.left_to(content["team"]), charge)):
+            left, fix = self.accounting.at_most(now.left_to(content["team"])), now.ahead_of(content["created"])
+            raise errors.InsufficientBudget(self.accounting.at_least(charge), left, fix=fix)
+        return now, charge, total
 
     # -- the fold ------------------------------------------------------------------------------------------
 
@@ -647,7 +645,8 @@ class Balance:
         self.accounting = Accounting(content["accounting"], Guarantee.from_dict(content["budget"]), allowance)
         if not self.accounting.kept():
             raise self._broken(entry, "its allowance is more than its budget implies")
-        self.spent = self.ever = self.renewed = self.accounting.nothing
+        self.spent = self.ever = self.accounting.nothing
+        self.allowance = allowance
         self.opening = content
         # What is used later is read now. Ledgers begun before secrets had hashes of their own call theirs a salt.
         window_of(content["window"], content["created"])
@@ -660,11 +659,21 @@ class Balance:
         self.consent = Consent(content["approvals"] and Approvals.from_dict(content["approvals"]))
         self._pin(content)
 
-    def _pin(self, content: dict[str, Any]) -> None:
+    def pins(self, content: Mapping[str, Any]) -> tuple[Neighbours | None, Unit | None]:
+        """Neighbours and unit as an entry states them; refuses others than those that are fixed."""
+        neighbours, unit = said = content["neighbours"], content["unit"]
+        if said == self._pinned:
+            return self.neighbours, self.unit
+        found = neighbours and Neighbours(neighbours), unit and Unit.from_dict(unit)
+        self.check_pins(*found)
+        return found
+
+    def _pin(self, content: Mapping[str, Any]) -> None:
         """Fix neighbours and unit, or refuse others than those that are fixed."""
-        neighbours, unit = _pins(content)
-        self.check_pins(neighbours, unit)
+        neighbours, unit = self.pins(content)
         self.neighbours, self.unit = self.neighbours or neighbours, self.unit or unit
+        if neighbours and unit:
+            self._pinned = content["neighbours"], content["unit"]
 
     def _note(self, _: Entry, content: dict[str, Any]) -> None:
         self.sources.update(_texts(*content["sources"]))
@@ -684,15 +693,17 @@ class Balance:
         renewal = self.consent.meanings[plan].get("renew")
         if renewal is not None and not was and self.consent.agreed(plan) and plan not in self.renewals:
             self.renewals.add(plan)  # what was granted stays granted: it may have been spent
-            self.renewed = added(self.renewed, self._price(renewal))
+            self.allowance = added(self.allowance, self._price(renewal))
 
     def _spend(self, entry: Entry, content: dict[str, Any]) -> None:
-        _texts(content["created"], content["release_id"], *(content[name] or "" for name in _NAMES))
-        now, charge = self.admit(content)
-        total = added(now.spent, charge)
+        _texts(content["created"], content["release_id"])
+        if not {*map(type, _names(content))} <= {str, type(None)}:
+            raise TypeError("a name is no text")
+        now, charge, total = self.admit(content)
         if content["charge"] != texts(charge) or content["total"] != texts(total):
             raise self._broken(entry, "its charge or running total is not what the entries add up to")
-        vars(self).update(vars(now))
+        if now is not self:
+            vars(self).update(vars(now))
         self._pin(content["protection"])
         team, request = content["team"], content["request"]
         if self.consent.rule is not None:
@@ -701,7 +712,7 @@ class Balance:
             self.by_team[team] = added(self.by_team.get(team, self.accounting.nothing), charge)
         if content["partition"] is not None:
             self.partitions[content["partition"]].spend(self.costs(content))
-        self.spent, self.ever = total, added(self.ever, charge)
+        self.spent, self.ever = total, added(self.ever, charge) if self.window else total
         self.releases[content["release_id"]] = entry.seq
         self.answers[entry.seq] = None
         if request is not None:
@@ -716,8 +727,8 @@ class Balance:
         self.answers[spend] = entry.seq
 
 
-_NAMES = ("request", "partition", "plan", "team")
-"""The fields of a spend that are names."""
+_names = itemgetter("request", "partition", "plan", "team")
+"""The fields of a spend that are names, or null."""
 
 
 def _texts(*names: Any) -> tuple[str, ...]:
@@ -725,12 +736,6 @@ def _texts(*names: Any) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names):
         raise TypeError("a name is no text")
     return names
-
-
-def _pins(content: Mapping[str, Any]) -> tuple[Neighbours | None, Unit | None]:
-    """Neighbours and unit as an entry states them."""
-    neighbours, unit = content["neighbours"], content["unit"]
-    return neighbours and Neighbours(neighbours), unit and Unit.from_dict(unit)
 
 
 _KINDS = {
@@ -751,7 +756,7 @@ _KINDS = {
 
 EVERY = 5000
 """Entries after which a new one is worth its time."""
-_MEANING = [FORMAT, 1]
+_MEANING = [FORMAT, 2]
 """Of entries, and of what is kept here; other numbers are another version's."""
 
 
@@ -770,7 +775,7 @@ def state_of(balance: Balance) -> dict[str, Any]:
         "approving": {plan: sorted(names) for plan, names in consent.approving.items()},
         "made": [[*key, count] for key, count in consent.made.items()],
         "window": balance.window,
-        "amounts": [texts(one) for one in (balance.spent, balance.ever, balance.renewed)],
+        "amounts": [texts(one) for one in (balance.spent, balance.ever, balance.allowance)],
         "renewals": sorted(balance.renewals),
         "teams": {team: texts(spent) for team, spent in balance.by_team.items()},
         "partitions": [_parallel(one) for one in balance.partitions.values()],
@@ -801,7 +806,7 @@ def restored(where: str, first: Entry, state: Mapping[str, Any]) -> Balance | No
     consent.meanings = dict(state["meanings"])
     consent.approving = {plan: set(names) for plan, names in state["approving"].items()}
     consent.made = Counter({(plan, claimed): count for plan, claimed, count in state["made"]})
-    balance.spent, balance.ever, balance.renewed = map(_amount, state["amounts"])
+    balance.spent, balance.ever, balance.allowance = map(_amount, state["amounts"])
     balance.renewals = set(state["renewals"])
     balance.by_team = {team: _amount(spent) for team, spent in state["teams"].items()}
     for name, parts, public, highest, extra in state["partitions"]:

@@ -19,7 +19,6 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
@@ -37,8 +36,7 @@ ROOT = "0" * 64
 """The hash before the first entry."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One row: its position, its kind, its content as canonical JSON, and the hash of everything up to it."""
 
     seq: int
