@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import date
+from decimal import Decimal
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
@@ -87,12 +90,26 @@ SEALED = {
 def load_ibis() -> Any:
     """The package ibis, or an error that says how to install it."""
     try:
-        import ibis
-        import pyarrow  # noqa: F401  (every result comes back through it)
+        with _without_collecting():
+            import ibis
+            import pyarrow  # noqa: F401  (every result comes back through it)
+
+            _load_compilers_when_used()
     except ImportError as missing:
         raise MissingExtra(missing.name or "ibis", "tables") from None
-    _load_compilers_when_used()
     return ibis
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Import: thousands of objects that all stay, which Python would look through again after every few hundred."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _load_compilers_when_used() -> None:
@@ -128,7 +145,8 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     """
     spill, held = spill_directory()
     memory = _engine_memory(_MEMORY if memory is None else memory)
-    connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **SEALED)
+    with _without_collecting():  # its first use imports as much as ibis itself
+        connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **SEALED)
     weakref.finalize(connection, remove_directory, spill, held)
     weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
@@ -302,13 +320,81 @@ def _upload(connection: Any, expression: Any) -> None:
             weakref.finalize(table, connection.con.unregister, table.name)
 
 
+_MOST_SHAPES = 512
+_shapes: dict[Any, tuple[str, tuple[str, ...]]] = {}
+"""Queries in SQL by their shapes, with the names of the tables that they were compiled for."""
+
+
+def compiled(connection: Any, expression: Any) -> str:
+    """The query in SQL. Queries that differ in names that discreet gave to tables alone are compiled once."""
+    shape, names = _shape(expression.op())
+    key = connection.name, shape
+    known = _shapes.get(key)
+    if known is None:
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
+        known = _shapes[key] = connection.compile(expression), names
+    now = dict(zip(known[1], names, strict=True))
+    return _OWN.sub(lambda found: now.get(found[0], found[0]), known[0])
+
+
+_OWN = re.compile(r"(?:discreet|discreet_source|ibis_\w+_memtable)_[0-9a-z]{12,}")
+"""The names that discreet and ibis draw for tables."""
+
+
+def _shape(query: Any) -> tuple[Any, tuple[str, ...]]:
+    """What a query is but for the names drawn for its tables; and these names, in the order in which they are met."""
+    from ibis.expr import operations
+
+    places: dict[Any, int] = {}
+    names: list[str] = []
+    told: list[Any] = []
+    references: dict[int, int] = {}
+    waiting = [query]
+    while waiting:  # and not by recursion: an expression may be as deep as it is long
+        if lacking := [one for one in waiting[-1].__children__ if one not in places]:
+            waiting += lacking
+            continue
+        one = waiting.pop()
+        if one in places:
+            continue
+        if isinstance(one, operations.PhysicalTable):
+            drawn = _OWN.fullmatch(one.name) is not None
+            if drawn and one.name not in names:
+                names.append(one.name)
+            space = getattr(one, "namespace", None)
+            where = space and (space.catalog, space.database)
+            parts: Any = names.index(one.name) if drawn else one.name, where, _part(one.schema, places)
+        elif isinstance(one, operations.Reference):  # ibis numbers them through, of whatever was asked before
+            parts = _part(one.parent, places), references.setdefault(one.identifier, len(references))
+        else:
+            parts = _part(one.__args__, places)
+        told.append((type(one), parts))
+        places[one] = len(told)
+    return tuple(told), tuple(names)
+
+
+def _part(value: Any, places: Mapping[Any, int]) -> Any:
+    """An argument of an operation, with places for other operations.
+
+    A number is told by its type and how it prints: 1, 1.0 and True, or 0.0 and -0.0, are equal to Python.
+    """
+    if hasattr(type(value), "__children__"):
+        return (places[value],)
+    if isinstance(value, Mapping):
+        return dict, tuple((name, _part(one, places)) for name, one in value.items())
+    if isinstance(value, tuple):
+        return tuple, tuple(_part(one, places) for one in value)
+    return type(value), repr(value) if isinstance(value, int | float | Decimal | date) else value
+
+
 def fetched(connection: Any, expression: Any) -> Any:
     """The result of a query as a pyarrow table."""
     if connection.name == "pyspark":  # ibis goes by way of pandas, where whole numbers with gaps become floats
         with _at_work(connection._session):
             return _spark_frame(connection, expression).toArrow()
     _upload(connection, expression)  # ibis's own way imports pandas, which takes longer than a small query
-    found = connection.con.sql(connection.compile(expression)).to_arrow_table()
+    found = connection.con.sql(compiled(connection, expression)).to_arrow_table()
     meant = expression.schema().to_pyarrow()
     return found if found.schema.equals(meant) else found.cast(meant)
 
@@ -316,7 +402,7 @@ def fetched(connection: Any, expression: Any) -> Any:
 def asked_again(connection: Any, expression: Any) -> Callable[[str, str], Any]:
     """A query on DuckDB that is compiled once: what of its rows to select, and where, gives a pyarrow table."""
     _upload(connection, expression)
-    query = connection.compile(expression)
+    query = compiled(connection, expression)
 
     def ask(what: str, where: str, _held: Any = expression) -> Any:  # the tables that it reads live as long
         return connection.con.sql(f"SELECT {what} FROM ({query}) AS rows WHERE {where}").to_arrow_table()
@@ -327,7 +413,7 @@ def asked_again(connection: Any, expression: Any) -> Callable[[str, str], Any]:
 def batches(connection: Any, expression: Any, rows: int) -> Any:
     """The result of a query on DuckDB, in batches of so many rows."""
     _upload(connection, expression)
-    return connection.con.sql(connection.compile(expression)).to_arrow_reader(rows)
+    return connection.con.sql(compiled(connection, expression)).to_arrow_reader(rows)
 
 
 def materialised(connection: Any, name: str, expression: Any, together: Sequence[str] = ()) -> Any:
@@ -339,7 +425,7 @@ def materialised(connection: Any, name: str, expression: Any, together: Sequence
         _upload(connection, expression)
         columns = ", ".join(one.sql(dialect="duckdb") for one in expression.schema().to_sqlglot_column_defs("duckdb"))
         connection.con.execute(f'CREATE TEMPORARY TABLE "{name}" ({columns})')
-        connection.con.execute(f'INSERT INTO temp.main."{name}" {connection.compile(expression)}')
+        connection.con.execute(f'INSERT INTO temp.main."{name}" {compiled(connection, expression)}')
         return connection.table(name, database=("temp", "main"))
     # Spark recomputes what it merely caches; a checkpoint cuts the plan, so the source is never read again.
     with _at_work(connection._session):
@@ -360,7 +446,7 @@ def appended(connection: Any, name: str, rows: Any) -> None:
 
 def _spark_frame(connection: Any, expression: Any) -> Any:
     _upload(connection, expression)
-    return connection._session.sql(connection.compile(expression))
+    return connection._session.sql(compiled(connection, expression))
 
 
 def drop(connection: Any, name: str) -> None:
