@@ -168,6 +168,7 @@ class Session(Questions):
         self._step: Omission | None = None
         self._private = has_private_facts(schema)
         self._after: dict[Any, Session] = {}
+        self._narrows: Session | None = None
         self._asked: set[str] = set()
         written = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "header": header,
                    "thousands": thousands, "symbols": symbols}  # fmt: skip
@@ -407,9 +408,18 @@ class Session(Questions):
             names = [name for name in whole.table.columns if name in known] or whole.table.columns[:1]
             kept = open_source(question.omit.apply(whole.fetch(whole.table.select(names))), **vars(whole.written))
             return take(kept, question.omit.inside(self.schema), salt=self.ledger.salt.hex())
+        return self._snapshot(others)
+
+    def _snapshot(self, others: tuple[str, ...]) -> Snapshot:
+        """The rows, read once; those of a condition are some of the rows of the session that it narrows."""
         with self._use, self._lock:
             if others not in self._taken:
-                self._taken[others] = self._whole(self._dataset(others))
+                whole = self._narrows
+                self._taken[others] = (
+                    self._whole(self._dataset(others))
+                    if whole is None
+                    else whole._snapshot(others).narrowed(self.schema)
+                )
             return self._taken[others]
 
     def _whole(self, dataset: Dataset) -> Snapshot:
@@ -496,7 +506,11 @@ class Session(Questions):
         if schema == self.schema:
             return self
         with self._lock:
-            return self._after.setdefault((schema.where, schema.made_from is not None), self._declaring(schema))
+            key = schema.where, schema.made_from is not None
+            if key not in self._after:
+                self._after[key] = other = self._declaring(schema)
+                other._narrows = self if narrows(schema, self.schema) else None
+            return self._after[key]
 
     def _computing(self, schema: Schema) -> Session:
         """The session with columns that a question computes of the declared ones: one for each set of them."""
@@ -508,7 +522,7 @@ class Session(Questions):
         other = copy(self)
         other.schema = requirements.instance("schema", schema, Schema, "a Schema")
         other._private = has_private_facts(schema)
-        other._taken, other._after = {}, {}
+        other._taken, other._after, other._narrows = {}, {}, None
         return other
 
     def _repr_html_(self) -> str:

@@ -800,11 +800,7 @@ def usable_totals(snapshot: Snapshot, names: Sequence[str], sides: Sequence[str]
     share of its rows, rounded down and clipped, so that none counts for more than `WHOLE`.
     """
     snapshot.require(*names, *sides)
-    with snapshot.lock:
-        if MARK not in snapshot.kept:  # read once for all questions
-            again = take(snapshot.dataset, snapshot.schema, salt=snapshot.salt, marked=True, attach=snapshot.attach)
-            snapshot.kept[MARK] = again
-        marked: Snapshot = snapshot.kept[MARK]
+    marked = snapshot.marked()
     table = marked.table
     asked = [*((name, USABLE) for name in names), *((name, side) for name in sides for side in (BELOW, ABOVE))]
     found_at = [table[MARK + marked.names[name]] == mark for name, mark in asked]

@@ -163,6 +163,8 @@ MARK = "ok_"
 """Before the name of a column in a marked snapshot: whether its values can be used."""
 AT = "place"
 """Column of the places of rows, where they are stored in the order of units and values."""
+_NARROWS = "narrows"
+"""Where a snapshot keeps the one that it has fewer rows of."""
 _WHOLE = "w"
 """Column of unit ids as whole numbers, while a snapshot is taken."""
 _FORBIDDEN = -1
@@ -220,6 +222,24 @@ class Snapshot:
         schema = replace(known, columns={**known.columns, **declared})
         return replace(self, table=self.table.mutate(**codes), schema=schema, kept={})
 
+    def narrowed(self, schema: Schema) -> Snapshot:
+        """Those of the same rows that a schema with a condition more leaves; nothing is read or encoded again."""
+        table = _where(schema, self.names, self.table)
+        return replace(self, table=table, schema=schema, kept={_NARROWS: self})
+
+    def marked(self) -> Snapshot:
+        """The same rows with their marks, read once for all questions and conditions."""
+        with self.lock:
+            if MARK not in self.kept:
+                whole = self.kept.get(_NARROWS)
+                self.kept[MARK] = (
+                    take(self.dataset, self.schema, salt=self.salt, marked=True, attach=self.attach)
+                    if whole is None
+                    else whole.marked().narrowed(self.schema)
+                )
+            found: Snapshot = self.kept[MARK]
+            return found
+
     def weighed(self) -> Snapshot:
         """The rows that have a weight, which is moved down to the trim where it is larger: facts of each row alone."""
         design = cast(Design, self.schema.design)
@@ -272,9 +292,13 @@ def take(
     while len(found := {*table.columns}.intersection(names.values())) < len(names):
         table = settled(_with_computed(dataset, schema, names, table, found, marked))
     gaps = _checked(dataset, schema, names, table)
-    if schema.where is not None:  # after the checks: the public size is that of the whole data set
-        table = table.filter(_computed(schema, names, table, schema.where))
+    table = _where(schema, names, table)  # after the checks: the public size is that of the whole data set
     return Snapshot(dataset=dataset, schema=schema, salt=salt, table=table, names=names, gaps=gaps, attach=attach)
+
+
+def _where(schema: Schema, names: Mapping[str, str], table: ir.Table) -> ir.Table:
+    """The rows for which the schema's condition holds."""
+    return table if schema.where is None else table.filter(_computed(schema, names, table, schema.where))
 
 
 def _of_units(rows: Snapshot, schema: Schema, marked: bool) -> Snapshot:
@@ -289,8 +313,7 @@ def _of_units(rows: Snapshot, schema: Schema, marked: bool) -> Snapshot:
     table = stored(rows.dataset, units.select(UNIT, **fields))
     nulls = {encoded: table[encoded].isnull().any() for encoded in names.values()}
     found = rows.dataset.fetch(table.aggregate(**nulls)).to_pylist()[0] if nulls else {}
-    if schema.where is not None:
-        table = table.filter(_computed(schema, names, table, schema.where))
+    table = _where(schema, names, table)
     gaps = frozenset(name for name, encoded in names.items() if found[encoded])
     return replace(rows, schema=schema, table=table, names=names, gaps=gaps, kept={})
 
