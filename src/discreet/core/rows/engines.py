@@ -329,11 +329,10 @@ def compiled(connection: Any, expression: Any) -> str:
     """The query in SQL. Queries that differ in names that discreet gave to tables alone are compiled once."""
     shape, names = _shape(expression.op())
     key = connection.name, shape
-    known = _shapes.get(key)
-    if known is None:
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        known = _shapes[key] = connection.compile(expression), names
+    known = _shapes.pop(key, None) or (connection.compile(expression), names)
+    _shapes[key] = known  # the last: those that nobody asks again are the first to go
+    if len(_shapes) > _MOST_SHAPES:
+        _shapes.pop(next(iter(_shapes)), None)
     now = dict(zip(known[1], names, strict=True))
     return _OWN.sub(lambda found: now.get(found[0], found[0]), known[0])
 
