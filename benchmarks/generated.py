@@ -183,6 +183,29 @@ def grouped(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]
     return _cell(kind, of.words, n, budget, held, ends[:, 1] - ends[:, 0], spread_of(of) / math.sqrt(n))
 
 
+def grouped_quantile(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
+    """A quantile by group: of the rows of each group, or of the population that they are a sample of."""
+    of, n, budget = population(rng), _rows(rng), guarantee(rng)
+    share = float(np.round(rng.uniform(0.05, 0.95), 3))
+    repeats = min(repeats, max(GROUPED_ROWS // n, 100))
+    labels = [str(place) for place in range(repeats)]
+    y = of.sample(repeats * n, rng).reshape(repeats, n)
+    table = pyarrow.table({"y": y.ravel(), "g": pyarrow.array(np.repeat(labels, n))})
+    schema = Schema(columns={"y": COLUMN, "g": Categories(labels)})
+    session = Session(table, schema, ledger=":memory:", budget=budget)
+    least = {"rows_at_least": max(n // 2, 1)} if kind.endswith("population") else {}
+    asked = session.quantile("y", share, by="g", guarantee=budget, **least)
+    if kind.endswith("population"):
+        ends = np.array([tuple(asked[label].population_interval()) for label in labels], dtype=float)
+        low = high = np.full(repeats, of.quantile(share))
+    else:
+        ends = np.array([tuple(asked[label].noise_interval()) for label in labels], dtype=float)
+        y.sort(axis=1)
+        low, high = y[:, max(math.ceil(share * n) - 1, 0)], y[:, min(math.floor(share * n), n - 1)]
+    held = (ends[:, 0] <= high + 1e-12) & (ends[:, 1] >= low - 1e-12)
+    return _cell(kind, f"{of.words} | {share}", n, budget, held, ends[:, 1] - ends[:, 0], math.inf)
+
+
 # ---- Questions of several columns: a filter picks each repeat from a table of many
 
 
@@ -205,7 +228,7 @@ def turns(
     found: list[tuple[bool, float]] = []
     while len(found) < repeats:
         samples = [sample()]
-        size = len(samples[0]["y"])
+        size = len(next(iter(samples[0].values())))
         samples += [sample() for _ in range(min(max(ROWS_OF_TURNS // size, 1), 100) - 1)]
         table = {name: np.concatenate([one[name] for one in samples]) for name in samples[0]}
         schema = Schema(columns={**columns, "turn": Bounds(0, 100, grid=1)}, **settings)
@@ -231,17 +254,21 @@ def _over(interval: Any, truth: float) -> tuple[bool, float]:
 
 
 def comparison(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
-    """The difference or the ratio of two arms, from equal sizes to 300 : 1, or by partitions of units."""
+    """The difference or the ratio of two arms, from equal sizes to 300 : 1, or by partitions; a test of three alike."""
     arms, budget = (population(rng), population(rng)), guarantee(rng)
+    alike = kind == "size of the joint test"
     few = _rows(rng, 60, 600)
     sizes = few, min(round(few * math.exp(rng.uniform(0, math.log(300)))), 20_000)
-    columns, truth = {"y": COLUMN, "arm": Categories(["old", "new"])}, arms[0].mean - arms[1].mean
+    columns: dict[str, Any] = {"y": COLUMN, "arm": Categories(["old", "new", "other"] if alike else ["old", "new"])}
+    truth = arms[0].mean - arms[1].mean
     settings: dict[str, Any] = {}
     if kind == "lift" and arms[1].mean > 0:
         truth /= arms[1].mean
     if kind == "noise_aware":
         sizes, settings = (few + 2000, few + 2000), {"unit": PrivacyUnit("who")}
-    labels = np.repeat(["new", "old"], sizes)
+    if alike:
+        arms, sizes = (arms[0],) * 3, (*sizes, few)
+    labels = np.repeat(["new", "old", "other"][: len(sizes)], sizes)
 
     def sample() -> dict[str, Any]:
         y = np.concatenate([arm.sample(size, rng) for arm, size in zip(arms, sizes, strict=True)])
@@ -251,32 +278,42 @@ def comparison(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, A
         if settings:
             aware = session.compare_means("y", by="arm", guarantee=budget, method="noise_aware", partitions=40)
             return _over(aware.population_interval(), truth)
+        if alike:
+            return session.compare_arms("y", by="arm", guarantee=budget).joint_test.pvalue > 1 - LEVEL, math.nan
         found = session.compare_means("y", by="arm", guarantee=budget)
         return _over(found.lift()[1] if kind == "lift" else found.population_interval(), truth)
 
     held, widths = turns(rng, repeats, columns, sample, ask, budget, **settings)
     ideal = math.sqrt(sum(arm.variance / size for arm, size in zip(arms, sizes, strict=True)))
-    words = f"{arms[0].words} | {arms[1].words} | {sizes[0]} : {sizes[1]}"
-    return _cell(kind, words, sum(sizes), budget, held, widths, math.inf if kind == "lift" else ideal)
+    words = f"{arms[0].words} | {arms[1].words} | {' : '.join(map(str, sizes))}"
+    return _cell(kind, words, sum(sizes), budget, held, widths, math.inf if kind == "lift" or alike else ideal)
 
 
 def regression(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
-    """The coefficient of a rare level beside a number, a prediction, or both tests of levels that do nothing."""
+    """The coefficient of a rare level beside a number or of a number, a prediction, or a test where nothing acts."""
     errors, numbers, budget, n = population(rng), population(rng), guarantee(rng), _rows(rng, 200, 4000)
     rare, slope = float(rng.uniform(0.01, 0.3)), float(rng.uniform(-0.2, 0.2))
     null = kind.startswith("size")
     shift = 0.0 if null else float(rng.uniform(0, 0.2))
     place = float(numbers.quantile(rng.uniform(0.1, 0.9)))
-    columns = {"y": COLUMN, "x": COLUMN, "g": Categories(["usual", "rare"])}
+    columns: dict[str, Any] = {"y": COLUMN, "x": COLUMN, "g": Categories(["usual", "rare"])}
+    columns["yes"] = Categories([False, True])
+    start, steep = float(rng.uniform(-3, 1)), float(rng.uniform(-3, 3))
     centre = 0.25 + 0.5 * errors.mean  # y stays within its bounds, so that the line is the truth
 
     def sample() -> dict[str, Any]:
         level = rng.random(n) < rare
         x, e = numbers.sample(n, rng), errors.sample(n, rng)
-        y = 0.25 + (0.0 if null else slope) * x + shift * level + 0.5 * e
-        return {"y": y, "x": x, "g": np.where(level, "rare", "usual")}
+        y = 0.25 + (0.0 if null else slope) * x + (0.0 if kind == "slope" else shift) * level + 0.5 * e
+        yes = rng.random(n) < 1 / (1 + np.exp(-start - steep * x))
+        return {"y": y, "x": x, "g": np.where(level, "rare", "usual"), "yes": yes}
 
     def ask(session: Session, budget: Guarantee, _: dict[str, Any]) -> tuple[bool, float]:
+        if kind == "slope":
+            asked = session.slope("y", on="x", rows_at_least=n // 2, guarantee=budget)
+            return _over(asked.population_interval(), slope)
+        if kind == "logistic_regression":
+            return _over(session.logistic_regression("yes", on="x", guarantee=budget).intervals()["x"], steep)
         found = session.regression("y", on=["x", "g"], guarantee=budget)
         if kind == "smaller model of a regression":  # x and the level are independent
             return _over(found.model("g").intervals()["g[rare]"], shift)
@@ -292,18 +329,17 @@ def regression(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, A
 
     held, widths = turns(rng, repeats, columns, sample, ask, budget)
     ideal = 0.5 * math.sqrt(errors.variance * (1 / (rare * n) + 1 / ((1 - rare) * n)))
-    words = f"errors {errors.words} | x {numbers.words} | level {rare:.3f}"
+    words = f"errors {errors.words} | x {numbers.words} | level {rare:.3f} | {start:.2f} + {steep:.2f} x"
     return _cell(kind, words, n, budget, held, widths, ideal if kind == "regression, a rare level" else math.inf)
 
 
 def of_data(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
-    """Intervals for what the data holds: quantiles, tables, running totals, dropped rows; and tests of tables."""
+    """Intervals for what the data holds: tables, running totals, dropped rows; and tests of tables."""
     of, budget, n = population(rng), guarantee(rng), _rows(rng, 60, 4000)
     if kind == "running total" and isinstance(budget, PureDP | ApproxDP):
         budget = GaussianDP(getattr(budget, "epsilon", 1.0))
-    if kind == "all cells of two tables at once, ε" or not isinstance(budget, PureDP | ApproxDP):
-        budget = budget if kind != "all cells of two tables at once, ε" else PureDP(float(rng.uniform(0.2, 8)))
-    share = float(np.round(rng.uniform(0.05, 0.95), 3))
+    if kind == "all cells of two tables at once, ε":
+        budget = PureDP(float(np.round(rng.uniform(0.2, 8), 2)))
     many = int(rng.integers(2, 8))
     chances = rng.dirichlet(np.full(many, 0.7))
     labels, periods = [f"l{one}" for one in range(many)], ["p0", "p1", "p2", "p3"]
@@ -321,14 +357,6 @@ def of_data(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]
         return found
 
     def ask(session: Session, budget: Guarantee, one: dict[str, Any]) -> tuple[bool, float]:
-        if kind.startswith("quantile"):
-            if kind.endswith("population"):
-                asked = session.quantile("y", share, rows_at_least=max(n // 2, 1), guarantee=budget)
-                return _over(asked.population_interval(), of.quantile(share))
-            data = np.sort(one["y"])
-            low, high = (float(end) for end in session.quantile("y", share, guarantee=budget).noise_interval())
-            least, most_ = data[max(math.ceil(share * n) - 1, 0)], data[min(math.floor(share * n), n - 1)]
-            return low <= most_ + 1e-12 and high >= least - 1e-12, high - low
         if kind.startswith("all cells"):
             found = session.tables([["g"], ["g", "p"]], guarantee=budget).table("g", "p")
             truth = np.array([[np.sum((one["g"] == a) & (one["p"] == b)) for b in periods] for a in labels])
@@ -348,13 +376,13 @@ def of_data(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]
         return session.rank_test("y", by="g", bins=8, guarantee=budget).pvalue > 1 - LEVEL, math.nan
 
     held, widths = turns(rng, repeats, columns, sample, ask, budget, **settings)
-    words = f"{of.words} | labels {np.round(chances, 3).tolist()} | {share}, {most}"
+    words = f"{of.words} | labels {np.round(chances, 3).tolist()} | {most}"
     return _cell(kind, words, n, budget, held, widths, math.inf)
 
 
 def unlisted(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
     """Counts of labels that were found: the interval of the rarest label that is shown."""
-    n, budget = _rows(rng, 300, 4000), ApproxDP(float(rng.uniform(0.5, 4)), 1e-6)
+    n, budget = _rows(rng, 300, 4000), ApproxDP(float(np.round(rng.uniform(0.5, 4), 2)), 1e-6)
     labels = np.array([f"l{one}" for one in range(40)])
     chances = rng.dirichlet(np.full(labels.size, 0.3))
 
@@ -376,33 +404,96 @@ def unlisted(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any
     )
 
 
+Rows = dict[str, Any]
+GROUPS, HALVES = ["a", "b", "c"], ["p", "q"]
+TABLE: dict[str, Any] = {
+    "y": COLUMN, "x": COLUMN, "g": Categories(GROUPS), "h": Categories(HALVES)
+}  # fmt: skip
+
+
+def _arms(n: int, rng: np.random.Generator, effect: float, spread: float, labels: list[str]) -> Rows:
+    arm = np.resize(np.array(labels), n)
+    y = 0.3 + spread * rng.standard_normal(n) + effect * (arm == labels[1])
+    return {"y": np.clip(y, 0, 1), "g" if len(labels) == 3 else "h": arm}
+
+
+def _cells(n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
+    """Six cells of equal size but for a contrast of Cohen's w."""
+    chances = 1 / 6 + effect / math.sqrt(24) * np.outer([1, -1, 0], [1, -1]).ravel()
+    cell = rng.choice(6, n, p=chances)
+    return {"g": np.array(GROUPS)[cell // 2], "h": np.array(HALVES)[cell % 2]}
+
+
+def _labels(n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
+    return {"g": rng.choice(GROUPS, n, p=1 / 3 + effect / math.sqrt(6) * np.array([1, -1, 0]))}
+
+
+def _tilted(n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
+    """Two groups of evenly spread values, of which one is tilted until it exceeds the other as often as planned."""
+    half, u = np.resize(np.array(HALVES), n), rng.random(n)
+    tilt = 6 * effect  # of a density 1 + tilt·(2y − 1), whose mean is ½ + tilt/6
+    upper = (tilt - 1 + np.sqrt((1 - tilt) ** 2 + 4 * tilt * u)) / (2 * tilt)
+    return {"y": np.where(half == "q", upper, u), "h": half}
+
+
+def _paired(n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
+    x = rng.uniform(0.4, 0.6, n)
+    shift = spread * stats.norm.ppf(0.5 + effect) / math.sqrt(2)
+    return {"x": x, "y": np.clip(x + shift + spread * rng.standard_normal(n), 0, 1)}
+
+
+def _related(n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
+    """Normal ranks with the planned rank correlation."""
+    related = 2 * math.sin(math.pi * effect / 6)
+    both = rng.multivariate_normal([0, 0], [[1, related], [related, 1]], n)
+    return {"x": stats.norm.cdf(both[:, 0]), "y": stats.norm.cdf(both[:, 1])}
+
+
+def _line(n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
+    """Outcomes spread evenly, and what the line takes from them."""
+    x = np.rint(rng.random(n) * STEPS) / STEPS
+    y = 0.5 + effect * (x - 0.5) + math.sqrt(max(1 - effect**2, 0.0)) * (rng.random(n) - 0.5)
+    return {"x": x, "y": np.clip(y, 0, 1)}
+
+
+TESTS: dict[str, tuple[dict[str, Any], float, Callable[..., Rows]]] = {
+    "compare_means": ({"column": "y", "by": "h"}, 0.3, lambda *given: _arms(*given, HALVES)),
+    "compare_arms": ({"column": "y", "by": "g"}, 0.3, lambda *given: _arms(*given, GROUPS)),
+    "regression": ({"column": "y", "on": ["x"]}, 0.9, _line),
+    "independence": ({"columns": ["g", "h"]}, 0.8, _cells),
+    "homogeneity": ({"column": "g", "by": "h"}, 0.8, _cells),
+    "goodness_of_fit": ({"column": "g", "probabilities": [1 / 3, 1 / 3, 1 / 3]}, 0.8, _labels),
+    "rank_test": ({"column": "y", "by": "h", "bins": 8}, 0.16, _tilted),
+    "kolmogorov_smirnov": ({"column": "y", "by": "h", "bins": 8}, 0.16, _tilted),
+    "signed_rank": ({"column": "y", "against": "x"}, 0.4, _paired),
+    "rank_correlation": ({"columns": ["x", "y"], "bins": {"x": 4, "y": 4}}, 0.9, _related),
+}
+"""Settings of each test, the largest effect that its rows can have, and these rows."""
+
+
 def power(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
     """How often a test finds the smallest effect of its plan, which says 80 %: of rows as the plan takes them to be."""
-    n, budget = 2 * (_rows(rng, 400, 4000) // 2), guarantee(rng)
-    columns: dict[str, Any] = {"y": COLUMN, "x": COLUMN, "arm": Categories(["old", "new"])}
-    plan = Session(pyarrow.table({"y": [0.0]}), Schema(columns=columns), ledger=":memory:", budget=_plenty(budget)).plan
-    of_arms, spread = kind.endswith("compare_means"), float(rng.uniform(0.02, 0.15))
-    if of_arms:
-        planned = plan.compare_means("y", by="arm", guarantee=budget, expected_rows=n, expected_sd=spread)
-    else:
-        planned = plan.regression("y", on=["x"], guarantee=budget, expected_rows=n)
-    effect = float(planned.smallest_effect or math.inf)
-    labels = np.repeat(["old", "new"], n // 2)
-
-    def sample() -> dict[str, Any]:
-        x = np.rint(rng.random(n) * STEPS) / STEPS
-        if of_arms:
-            y = 0.3 + spread * rng.standard_normal(n) + np.where(labels == "new", effect, 0.0)
-        else:  # outcomes spread evenly, and what the line takes from them
-            y = 0.5 + effect * (x - 0.5) + math.sqrt(max(1 - effect**2, 0.0)) * (rng.random(n) - 0.5)
-        return {"y": np.clip(y, 0, 1), "x": x, "arm": labels}
+    test = kind.removeprefix("power of ")
+    settings, largest, rows = TESTS[test]
+    n, budget, spread = 6 * (_rows(rng, 400, 4000) // 6), guarantee(rng), float(rng.uniform(0.02, 0.15))
+    plan = Session(pyarrow.table({"y": [0.0]}), Schema(columns=TABLE), ledger=":memory:", budget=_plenty(budget)).plan
+    more = {"expected_sd": spread} if test.startswith("compare") else {}
+    while True:
+        planned = getattr(plan, test)(**settings, **more, guarantee=budget, expected_rows=n)
+        effect = float(planned.smallest_effect or math.inf)
+        if effect <= largest:
+            break
+        n *= 2  # so many rows cannot differ so much
 
     def ask(session: Session, budget: Guarantee, _: dict[str, Any]) -> tuple[bool, float]:
-        if of_arms:
-            return session.compare_means("y", by="arm", guarantee=budget).pvalue <= 1 - LEVEL, math.nan
-        return session.regression("y", on=["x"], guarantee=budget).wald_test("x").pvalue <= 1 - LEVEL, math.nan
+        found = getattr(session, test)(**settings, guarantee=budget)
+        if test == "compare_arms":
+            found = found["b", "a"]
+        elif test == "regression":
+            found = found.wald_test("x")
+        return found.pvalue <= 1 - LEVEL, math.nan
 
-    held, widths = turns(rng, repeats, columns, sample, ask, budget)
+    held, widths = turns(rng, repeats, TABLE, lambda: rows(n, rng, effect, spread), ask, budget)
     return _cell(kind, f"effect {effect:.3g}", n, budget, held, widths, math.inf) | {"least": POWER}
 
 
@@ -417,33 +508,31 @@ def _cell(
     }  # fmt: skip
 
 
-KINDS: dict[str, tuple[Callable[[str, np.random.Generator, int], dict[str, Any]], int]] = {
-    **dict.fromkeys(GROUPED, (grouped, 1)),
-    **dict.fromkeys(("compare_means", "lift"), (comparison, 4)),
-    **dict.fromkeys(("regression, a rare level", "prediction of a regression", "size of wald_test"), (regression, 5)),
-    **dict.fromkeys(("quantile of the data", "quantile of the population"), (of_data, 4)),
-    **dict.fromkeys(("all cells of two tables at once, ε", "size of independence", "size of rank_test"), (of_data, 4)),
-    **dict.fromkeys(("running total", "dropped rows"), (of_data, 8)),
-    "noise_aware": (comparison, 8),
+Measure = Callable[[str, np.random.Generator, int], dict[str, Any]]
+BY_GROUP: dict[str, Measure] = {
+    **dict.fromkeys(GROUPED, grouped),
+    **dict.fromkeys(("quantile of the data", "quantile of the population"), grouped_quantile),
 }
-"""How each question is measured, and in which part of the repeats: others than those by group take long."""
-CYCLE = [*GROUPED] * 3 + [kind for kind in KINDS if kind not in GROUPED]
-LATER = {
-    "smaller model of a regression": (regression, 5),
-    "unlisted groups": (unlisted, 8),
-    "power of compare_means": (power, 4),
-    "power of regression": (power, 5),
+ONE_BY_ONE: dict[str, Measure] = {
+    **dict.fromkeys(("compare_means", "lift", "noise_aware", "size of the joint test"), comparison),
+    **dict.fromkeys(("regression, a rare level", "prediction of a regression", "size of wald_test"), regression),
+    **dict.fromkeys(("smaller model of a regression", "slope", "logistic_regression"), regression),
+    **dict.fromkeys(("all cells of two tables at once, ε", "size of independence", "size of rank_test"), of_data),
+    **dict.fromkeys(("running total", "dropped rows"), of_data),
+    "unlisted groups": unlisted,
+    **dict.fromkeys((f"power of {test}" for test in TESTS), power),
 }
-"""Questions of seeds from 1,000 to 1,999: those of other seeds stay what they were."""
+"""How each question is measured: those by group all repeats at once, the others a fifth as many, one by one."""
+KINDS = BY_GROUP | ONE_BY_ONE
+CYCLE = [*BY_GROUP] * 6 + [*ONE_BY_ONE]
+SHARE = 5
 
 
 def cell(seed: int, repeats: int) -> dict[str, Any]:
     """The cell of a seed."""
-    rng = np.random.default_rng(seed)
-    cycle = [*LATER] if 1000 <= seed < 2000 else CYCLE
-    kind = cycle[seed % len(cycle)]
-    measure, share = (KINDS | LATER)[kind]
-    return {"seed": seed, **measure(kind, rng, max(repeats // share, 40))}
+    kind = CYCLE[seed % len(CYCLE)]
+    many = repeats if kind in BY_GROUP else max(repeats // SHARE, 40)
+    return {"seed": seed, **KINDS[kind](kind, np.random.default_rng(seed), many)}
 
 
 def fails(one: dict[str, Any]) -> bool:
@@ -462,7 +551,7 @@ def table(cells: list[dict[str, Any]]) -> str:
     """By question: cells, the least coverage and where, and widths over those of intervals without privacy."""
     lines = ["| question | populations | least covered | with | width, median | width, nine in ten below |"]
     lines.append("|---" * 6 + "|")
-    for kind in KINDS | LATER:
+    for kind in KINDS:
         own = [one for one in cells if one["question"] == kind]
         if not own:
             continue
