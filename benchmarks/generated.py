@@ -14,6 +14,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,11 +194,11 @@ def grouped_quantile(kind: str, rng: np.random.Generator, repeats: int) -> dict[
     table = pyarrow.table({"y": y.ravel(), "g": pyarrow.array(np.repeat(labels, n))})
     schema = Schema(columns={"y": COLUMN, "g": Categories(labels)})
     session = Session(table, schema, ledger=":memory:", budget=budget)
-    least = {"rows_at_least": max(n // 2, 1)} if kind.endswith("population") else {}
-    asked = session.quantile("y", share, by="g", guarantee=budget, **least)
+    least = max(n // 2, 1) if kind.endswith("population") else None
+    asked: Any = session.quantile("y", share, by="g", guarantee=budget, rows_at_least=least)
     if kind.endswith("population"):
         ends = np.array([tuple(asked[label].population_interval()) for label in labels], dtype=float)
-        low = high = np.full(repeats, of.quantile(share))
+        low = high = np.full(repeats, of.quantile(share), dtype=float)
     else:
         ends = np.array([tuple(asked[label].noise_interval()) for label in labels], dtype=float)
         y.sort(axis=1)
@@ -255,10 +256,11 @@ def _over(interval: Any, truth: float) -> tuple[bool, float]:
 
 def comparison(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, Any]:
     """The difference or the ratio of two arms, from equal sizes to 300 : 1, or by partitions; a test of three alike."""
-    arms, budget = (population(rng), population(rng)), guarantee(rng)
+    arms: tuple[Drawn, ...] = (population(rng), population(rng))
+    budget = guarantee(rng)
     alike = kind == "size of the joint test"
     few = _rows(rng, 60, 600)
-    sizes = few, min(round(few * math.exp(rng.uniform(0, math.log(300)))), 20_000)
+    sizes: tuple[int, ...] = few, min(round(few * math.exp(rng.uniform(0, math.log(300)))), 20_000)
     columns: dict[str, Any] = {"y": COLUMN, "arm": Categories(["old", "new", "other"] if alike else ["old", "new"])}
     truth = arms[0].mean - arms[1].mean
     settings: dict[str, Any] = {}
@@ -411,10 +413,10 @@ TABLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _arms(n: int, rng: np.random.Generator, effect: float, spread: float, labels: list[str]) -> Rows:
+def _arms(by: str, labels: list[str], n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
     arm = np.resize(np.array(labels), n)
     y = 0.3 + spread * rng.standard_normal(n) + effect * (arm == labels[1])
-    return {"y": np.clip(y, 0, 1), "g" if len(labels) == 3 else "h": arm}
+    return {"y": np.clip(y, 0, 1), by: arm}
 
 
 def _cells(n: int, rng: np.random.Generator, effect: float, spread: float) -> Rows:
@@ -457,8 +459,8 @@ def _line(n: int, rng: np.random.Generator, effect: float, spread: float) -> Row
 
 
 TESTS: dict[str, tuple[dict[str, Any], float, Callable[..., Rows]]] = {
-    "compare_means": ({"column": "y", "by": "h"}, 0.3, lambda *given: _arms(*given, HALVES)),
-    "compare_arms": ({"column": "y", "by": "g"}, 0.3, lambda *given: _arms(*given, GROUPS)),
+    "compare_means": ({"column": "y", "by": "h"}, 0.3, partial(_arms, "h", HALVES)),
+    "compare_arms": ({"column": "y", "by": "g"}, 0.3, partial(_arms, "g", GROUPS)),
     "regression": ({"column": "y", "on": ["x"]}, 0.9, _line),
     "independence": ({"columns": ["g", "h"]}, 0.8, _cells),
     "homogeneity": ({"column": "g", "by": "h"}, 0.8, _cells),
@@ -522,10 +524,10 @@ ONE_BY_ONE: dict[str, Measure] = {
     "unlisted groups": unlisted,
     **dict.fromkeys((f"power of {test}" for test in TESTS), power),
 }
-"""How each question is measured: those by group all repeats at once, the others a fifth as many, one by one."""
+"""How each question is measured: those by group all repeats at once, the others a fourth as many, one by one."""
 KINDS = BY_GROUP | ONE_BY_ONE
 CYCLE = [*BY_GROUP] * 6 + [*ONE_BY_ONE]
-SHARE = 5
+SHARE = 4
 
 
 def cell(seed: int, repeats: int) -> dict[str, Any]:

@@ -16,9 +16,12 @@ from discreet.inference.ranks import (
     correlation_of_ranks,
     difference_of_ranks,
     distance_of_distributions,
+    kept_by_bins,
     rank_correlation_error,
     rank_correlations,
     rank_test,
+    smallest_distance,
+    smallest_rank_difference,
     superiority_error,
 )
 from discreet.mechanisms import Geometric
@@ -201,7 +204,27 @@ def test_the_planned_effect_is_that_of_ranks():
     planned = d.Session("none.csv", SCHEMA, ledger=":memory:", budget=d.PureDP(1.0)).plan.rank_test(
         "pay", "arm", epsilon=1.0, bins=8, expected_rows=600
     )
-    assert planned.smallest_effect == pytest.approx(2.8016 * superiority_error(600, 2, 8, 1.8413), rel=1e-3)
+    in_bins = 2.8016 * superiority_error(600, 2, 8, 1.8413)
+    assert planned.smallest_effect == pytest.approx(in_bins / (1 - 1 / 64), rel=1e-3)
+
+
+@pytest.mark.parametrize(("test", "groups"), [("rank_test", 2), ("rank_test", 4), ("kolmogorov_smirnov", 3)])
+def test_the_planned_effect_is_found_in_four_of_five(test, groups):
+    """Where one group's density rises evenly, another one's falls, and the others lie in between."""
+    rng, n, labels = np.random.default_rng(9), 1200, 6
+    smallest = {"rank_test": smallest_rank_difference, "kolmogorov_smirnov": smallest_distance}[test]
+    departure = {"rank_test": difference_of_ranks, "kolmogorov_smirnov": distance_of_distributions}[test]
+    effect = smallest(n, groups, labels, 2.0) / (1 - 1 / labels**2)
+    middles = (np.arange(labels) + 0.5) / labels
+    shares = np.full((groups, labels), 1 / labels)
+    shares[:2] += np.outer([1, -1], 6 * effect * (middles - 0.5) / labels)
+
+    def drawn(shares):
+        cells = np.array([rng.multinomial(n // groups, one, 4000) for one in shares]).swapaxes(0, 1)
+        return departure(cells + rng.laplace(0, 1.0, cells.shape), None, 2.0)
+
+    critical = np.quantile(drawn(np.full((groups, labels), 1 / labels)), 0.95)
+    assert np.mean(drawn(shares) > critical) == pytest.approx(0.8, abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -260,6 +283,14 @@ def test_the_planned_rank_correlation_is_that_of_unrelated_columns():
         cells = rng.multinomial(600, np.full(20, 1 / 20)).reshape(5, 4) + rng.laplace(0, 1.0, (5, 4))
         found.append(float(rank_correlations(cells)))
     assert np.std(found) == pytest.approx(rank_correlation_error(600, (5, 4), 2.0), rel=0.06)
+
+
+def test_bins_keep_the_planned_part_of_a_rank_correlation():
+    both = np.random.default_rng(14).multivariate_normal([0, 0], [[1, 0.1], [0.1, 1]], 2_000_000)
+    ranks = scipy.stats.norm.cdf(both)
+    binned = np.floor(ranks * [5, 4])
+    kept = scipy.stats.spearmanr(*binned.T).statistic / scipy.stats.spearmanr(*ranks.T).statistic
+    assert kept == pytest.approx(kept_by_bins(5) * kept_by_bins(4), abs=0.01)
 
 
 @pytest.mark.parametrize(

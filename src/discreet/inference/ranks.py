@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.inference.moments import Binomial
-from discreet.inference.noise import MonteCarlo
-from discreet.inference.tables import ChiSquareResult, Departure, independent_table, simulated_test
+from discreet.inference.noise import MonteCarlo, solved
+from discreet.inference.tables import ChiSquareResult, Departure, independent_table, simulated_test, smallest_departure
 from discreet.mechanisms.mechanism import Law
 from discreet.results.display import Interval
 
@@ -203,6 +204,57 @@ def superiority_error(rows: float, groups: int, labels: int, noise_variance: flo
     return math.sqrt(2 * (spread / size + noise_variance * labels * spread / size**2))
 
 
+def smallest_rank_difference(rows: float, groups: int, labels: int, noise_variance: float) -> float:
+    """The difference of two groups' mean ranks that `rank_test` finds in 80 of 100 tables, the others in between.
+
+    Examples
+    --------
+    >>> round(smallest_rank_difference(1000, 2, 8, 0.0), 4), round(smallest_rank_difference(1000, 3, 8, 0.0), 4)
+    (0.0507, 0.0689)
+    """
+    found = smallest_departure(df=groups - 1, cells=1, n=1, noise_variance=0.0)
+    return found * superiority_error(rows, groups, labels, noise_variance)
+
+
+def smallest_distance(rows: float, groups: int, labels: int, noise_variance: float) -> float:
+    """The same for `kolmogorov_smirnov`, where one group's density rises along the column as another one's falls.
+
+    Cumulated counts are then those of a bridge of the variance (1 − 1/G)(n/G + Kσ²)F(1 − F), and the groups that
+    differ by e in mean ranks drift by 3e(n/G)F(1 − F).
+
+    Examples
+    --------
+    >>> 1.05 < smallest_distance(1000, 2, 8, 0.0) / smallest_rank_difference(1000, 2, 8, 0.0) < 1.15
+    True
+    """
+    size = rows / groups
+    spread = math.sqrt((1 - 1 / groups) * (size + noise_variance * labels))
+    return _smallest_drift(groups, labels) * spread / (3 * size) * (1 - 1 / labels**2)
+
+
+@lru_cache(maxsize=64)
+def _smallest_drift(groups: int, labels: int) -> float:
+    """The drift λF(1 − F) of two of these bridges that shows in 80 of 100 tables, by simulation."""
+    rng = np.random.default_rng(1)
+    steps = rng.standard_normal((max(_BRIDGES // (groups * labels), 500), groups, labels))
+    steps = (steps - steps.mean(axis=1, keepdims=True)) * math.sqrt(groups / (groups - 1) / labels)
+    upto = np.arange(1, labels + 1) / labels
+    bridges = np.cumsum(steps, axis=-1)
+    bridges -= upto * bridges[..., -1:]
+    critical = np.quantile(np.abs(bridges).max(axis=(-1, -2)), 0.95)
+    drift = np.zeros((groups, labels))
+    drift[:2] = np.outer([1, -1], upto * (1 - upto))
+
+    def found(size: float) -> float:
+        return float(np.mean(np.abs(bridges + size * drift).max(axis=(-1, -2)) > critical))
+
+    return solved(found, 0.8)
+
+
+_BRIDGES = 1_000_000
+"""Numbers that are drawn for them."""
+
+
 def rank_correlation_error(rows: float, labels: tuple[int, int], noise_variance: float) -> float:
     """Standard error of the correlation of two unrelated columns' ranks, for labels of equal size.
 
@@ -212,6 +264,21 @@ def rank_correlation_error(rows: float, labels: tuple[int, int], noise_variance:
     0.0316
     """
     return math.sqrt((1 + noise_variance * labels[0] * labels[1] / rows) / rows)
+
+
+def kept_by_bins(labels: int) -> float:
+    """The part of a small rank correlation of two normal numbers that is left where one of them is in equal bins.
+
+    Examples
+    --------
+    >>> round(kept_by_bins(4), 3), round(kept_by_bins(20), 3)  # four to six bins lose little
+    (0.947, 0.997)
+    """
+    normal = NormalDist()
+    heights = [0.0, *(normal.pdf(normal.inv_cdf(k / labels)) for k in range(1, labels)), 0.0]
+    ranks = (np.arange(labels) + 0.5) / labels - 0.5
+    together = float(-ranks @ np.diff(heights))  # of rank and value; 1/(2√π) without bins
+    return together * 2 * math.sqrt(math.pi) / math.sqrt(1 - 1 / labels**2)
 
 
 # ---- Paired differences: a test, an estimate and intervals from one released balance of signed scores.
