@@ -63,3 +63,14 @@ def test_a_query_may_be_as_deep_as_it_is_long():
         value = value + 1
     told, _ = engines._shape(value.op())
     assert len(told) > 3000
+
+
+def test_what_only_ibis_can_compare_is_compiled_each_time():
+    connection = ibis.duckdb.connect()
+    connection.raw_sql("CREATE TABLE people AS SELECT 1 AS x")
+    connection.raw_sql("CREATE TABLE others AS SELECT 2 AS x")
+    for made in (lambda t: t.alias("own").distinct(), lambda t: t.alias("own"), lambda t: t.view()):
+        queries = [engines.compiled(connection, made(connection.table(name))) for name in ("people", "others")]
+        assert ["people" in query for query in queries] == [True, False]
+    sql = [engines.compiled(connection, connection.sql(f"SELECT {n} AS x")) for n in (1, 2)]
+    assert sql[0] != sql[1]

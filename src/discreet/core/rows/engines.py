@@ -327,7 +327,10 @@ _shapes: dict[Any, tuple[str, tuple[str, ...]]] = {}
 
 def compiled(connection: Any, expression: Any) -> str:
     """The query in SQL. Queries that differ in names that discreet gave to tables alone are compiled once."""
-    shape, names = _shape(expression.op())
+    try:
+        shape, names = _shape(expression.op())
+    except TypeError:  # it holds what only ibis knows to compare
+        return str(connection.compile(expression))
     key = connection.name, shape
     known = _shapes.pop(key, None) or (connection.compile(expression), names)
     _shapes[key] = known  # the last: those that nobody asks again are the first to go
@@ -357,7 +360,7 @@ def _shape(query: Any) -> tuple[Any, tuple[str, ...]]:
         one = waiting.pop()
         if one in places:
             continue
-        if isinstance(one, operations.PhysicalTable):
+        if isinstance(one, operations.DatabaseTable | operations.InMemoryTable):
             drawn = _OWN.fullmatch(one.name) is not None
             if drawn and one.name not in names:
                 names.append(one.name)
@@ -384,7 +387,13 @@ def _part(value: Any, places: Mapping[Any, int]) -> Any:
         return dict, tuple((name, _part(one, places)) for name, one in value.items())
     if isinstance(value, tuple):
         return tuple, tuple(_part(one, places) for one in value)
-    return type(value), repr(value) if isinstance(value, int | float | Decimal | date) else value
+    if isinstance(value, frozenset):
+        return frozenset, tuple(_part(one, places) for one in sorted(value))
+    if isinstance(value, int | float | Decimal | date):
+        return type(value), repr(value)
+    if value is None or isinstance(value, str) or type(value).__module__ == "ibis.expr.datatypes.core":
+        return type(value), value
+    raise TypeError(type(value))
 
 
 def fetched(connection: Any, expression: Any) -> Any:
