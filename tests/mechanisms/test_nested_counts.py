@@ -24,6 +24,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices import nested_counts
 from discreet.mechanisms.choices.nested_counts import NestedCounts, _Counted, _possible, _sums, _variance, noise_beyond
 from discreet.mechanisms.geometric import GeometricLaw
+from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.questions import QuantileQuestion, Quantiles
 
 ADD, REPLACE, ONE = Neighbours.ADD_REMOVE, Neighbours.REPLACE_ONE, PureDP(1.0)
@@ -276,6 +277,24 @@ def test_what_plans_simulate_is_as_wide_as_what_is_drawn(rate):
     ]
     drawn, simulated = (np.mean(one[..., 2] - one[..., 0], axis=0) for one in both)
     np.testing.assert_allclose(simulated, drawn, rtol=0.06, atol=1)
+
+
+@pytest.mark.parametrize("first", [(500,), (40, 80, 160, 640), (1, 1000)])
+def test_given_edges_begin_the_first_round_and_intervals_hold(first):
+    """The wrong edges cost width alone: 200 releases of a quantile far from them."""
+    found = NestedCounts(rate=1.0, shares=(0.9,), miss=0.05, lowest=0, highest=1000, grid=1.0, first=first)
+    assert found.ladder.tolist() == [0, *first, 1001]
+    rng, steps = np.random.default_rng(4), np.arange(1001)
+    drawn = np.array([found.draw(np.array([steps, np.full(1001, 2)]), rng=rng) for _ in range(200)])
+    assert np.mean((drawn[:, 0] <= 900) & (drawn[:, 2] >= 900)) > 0.9
+    assert np.median(drawn[:, 2] - drawn[:, 0]) < 60
+    assert mechanism_from_dict(found.to_dict()) == found
+
+
+@pytest.mark.parametrize("first", [(0,), (1001,), (5, 5), (9, 3), (0.5,)])
+def test_edges_that_are_no_edges_are_refused(first):
+    with pytest.raises(DiscreetError, match="first"):
+        NestedCounts(rate=1.0, shares=(0.9,), miss=0.05, lowest=0, highest=1000, grid=1.0, first=first)
 
 
 def test_a_delta_changes_nothing_and_is_charged():

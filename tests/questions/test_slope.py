@@ -126,14 +126,29 @@ def test_intervals_cover(draw, guarantee):
     assert held.min() >= 107
 
 
-def test_a_narrow_predictor_is_no_obstacle():
-    """Median errors of 60 releases; least squares from moments over the same bounds have 0.6 (see the benchmark)."""
-    rng, errors = np.random.default_rng(5), []
+@pytest.mark.parametrize(("n", "spread", "error", "width"), [(300, 0.05, 0.11, 0.9), (300, 0.2, 0.026, 0.27)])
+def test_a_narrow_predictor_is_no_obstacle(n, spread, error, width):
+    """Medians of 100 releases; least squares from moments over the same bounds err by 0.6 and 0.05."""
+    rng, errors, widths = np.random.default_rng(5), [], []
     found = SlopeQuestion(WIDE, "y", on="x", epsilon=1.0).measurement
-    for trial in range(60):
-        drawn = found.mechanism.draw(found.statistic.histogram(line(rng, 300), str(trial)), rng=rng)
+    for trial in range(100):
+        drawn = found.mechanism.draw(found.statistic.histogram(line(rng, n, spread), str(trial)), rng=rng)
         errors.append(abs(found.statistic.shown_value(drawn) - 0.4))
-    assert np.median(errors) < 0.15
+        low, high = found.statistic.ends(drawn)
+        widths.append(high - low)
+    assert np.median(errors) < error
+    assert np.median(widths) < width
+
+
+def test_the_first_counts_lie_on_the_ladder_whatever_the_bounds():
+    for run, rise in itertools.product((1.0, 1e-3, 1e9), (1.0, 1e9)):
+        of = PairSlopes(predictor=Bounds(0, run, grid=min(run, 1.0)), outcome=Bounds(0, rise, grid=1.0))
+        found = of.mechanism(PureDP(1.0), of.sensitivity(neighbours=Neighbours.ADD_REMOVE))
+        edges = found.ladder
+        assert edges[1:-1].tolist() == (-edges[1:-1][::-1]).tolist()
+        assert (np.diff(edges) > 0).all()
+        assert (edges[0], edges[-1]) == (-of.cells, of.cells + 1)
+        assert 6 <= len(edges) <= 12
 
 
 def test_the_planned_error_is_that_of_releases():
@@ -151,8 +166,8 @@ def test_a_session_answers_stores_and_reads_back():
     table = pyarrow.table({"x": rows[:, 0], "y": rows[:, 1]})
     session = Session(table, WIDE, ledger=":memory:", budget=PureDP(4.0))
     found = session.slope("y", on="x", epsilon=2.0, name="s")
-    assert found.noise_interval().contains(0.4)
-    assert abs(found.estimate - 0.4) < 0.1
+    low, high = found.noise_interval()  # of the pairs of these rows, whose median slope is near the line's
+    assert 0.3 < low <= found.estimate <= high < 0.5
     assert session.slope("y", on="x", epsilon=2.0, name="s").estimate == found.estimate
     assert type(found).from_json(found.to_json()).noise_interval() == found.noise_interval()
     with pytest.raises(NoPopulationInterval, match="rows_at_least"):

@@ -497,10 +497,10 @@ class ProductMoments:
 _FURTHEST = 2.0**20
 """An interval that reaches so many standard errors has no end."""
 _ROUNDS, _POINTS, _NEWTON = 4, 33, 12
-_CAUTION = 0.5
+CAUTION = 0.5
+"""The number of standard deviations of its noise that are added to a measured fourth moment."""
 _HIDDEN = 3.0
 """Standard errors of the noise below which nothing is known of how much a term varies."""
-"""The number of standard deviations of its noise that are added to a measured fourth moment."""
 
 
 @dataclass(frozen=True)
@@ -664,7 +664,7 @@ class LeastSquares:
     def _cautious(self, weights: Array) -> Array:
         """A total of squares, at least 0, plus a part of the standard deviation of its noise."""
         noise, _ = self.moments.noise_of(weights)
-        return np.asarray(np.maximum(self.moments.total(weights), 0.0) + _CAUTION * np.sqrt(noise))
+        return np.asarray(np.maximum(self.moments.total(weights), 0.0) + CAUTION * np.sqrt(noise))
 
     @property
     def _free(self) -> Floats:
@@ -717,7 +717,7 @@ class LeastSquares:
         From measured fourth and third moments; where they were not measured, from the labels, whose cells are known,
         and for numbers as if they were normal. With weights u: Σu²|w·z|³ ≤ √(Σu²(w·z)²·Σu²(w·z)⁴) = size·Σu(w·z)².
         """
-        rows, largest = self.moments.rows, _reach(pull)
+        rows, largest = self.moments.rows, reach_of(pull)
         usual = np.sqrt(3 * square / rows)
         if self.squares is not None or isinstance(self.moments, ProductMoments):
             middle = pull.constants + (pull.slopes * self.moments.means).sum(-1)[..., None]
@@ -746,7 +746,7 @@ class LeastSquares:
         noise = self.moments.noise_of_parabola(*each)
         return lambda further: np.asarray(
             np.maximum(polynomial(totals, further), 0.0)
-            + _CAUTION * np.sqrt(np.maximum(polynomial(noise, further), 0.0))
+            + CAUTION * np.sqrt(np.maximum(polynomial(noise, further), 0.0))
         )
 
     def standard_error(self, along: Array) -> Floats:
@@ -864,8 +864,8 @@ class MeasuredSquares:
         """
         found = np.moveaxis(fit._inverse, -2, 0).copy()
         found[0] = np.eye(len(fit.terms))[0] / np.asarray(fit.rows)[..., None]
-        reaches = _reach(Linear.combined(found, fit.terms))
-        cut = _reach(fit._residual(fit.coefficients))
+        reaches = reach_of(Linear.combined(found, fit.terms))
+        cut = reach_of(fit._residual(fit.coefficients))
         return found, np.maximum(reaches, 1e-300), plain(np.clip(cut, 1e-300, 1.0))
 
     @cached_property
@@ -899,7 +899,7 @@ class MeasuredSquares:
         """√Σ(w·z)²e², with a part of the standard deviation of the noise."""
         _, reaches, cut = self._pulls
         shares, noise = self._shares
-        return np.asarray(reaches * cut * np.sqrt(shares + _CAUTION * np.sqrt(noise)))
+        return np.asarray(reaches * cut * np.sqrt(shares + CAUTION * np.sqrt(noise)))
 
     @property
     def left(self) -> float:
@@ -919,12 +919,12 @@ class MeasuredSquares:
         found = (shares * np.moveaxis(self._roots, 0, -1)).sum(-1)
         if fit is self.fit or len(places) == len(self.fit.terms):
             return np.asarray(found)
-        gap = _reach(Linear.combined(self.fit.coefficients - own, self.fit.terms))
+        gap = reach_of(Linear.combined(self.fit.coefficients - own, self.fit.terms))
         squares = (whole * (self.fit._matrix @ whole[..., None])[..., 0]).sum(-1)
         return np.asarray(found + gap * np.sqrt(np.maximum(squares, 0.0)))
 
 
-def _reach(function: Linear) -> Array:
+def reach_of(function: Linear) -> Array:
     """The largest size that a linear function has between the bounds."""
     high = (function.constants + np.maximum(function.by_cell, 0).sum(-1)).max(-1)
     low = (function.constants + np.minimum(function.by_cell, 0).sum(-1)).min(-1)

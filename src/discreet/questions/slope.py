@@ -45,6 +45,8 @@ from discreet.results.release import Release, Statistic
 Array = NDArray[np.float64]
 _PER_UNIT = 4096
 """Cells of the ladder per unit of asinh(slope/scale): a cell is as wide as 1/4096 of its slope."""
+_FIRST = 0.12, 0.4, 0.9, 1.6, 3.0
+"""Where the first counts are divided, to both sides, in such units: slopes are rarely much smaller than their scale."""
 _SAMPLING = 0.4
 """Part of an interval's error that sampling may take on either side; the noise has the rest."""
 _DATA_SETS, _ANSWERS = 40, 8
@@ -207,7 +209,9 @@ class PairSlopes(Statistic):
         apart, error = (low, 0.5, high) if low < high else (0.5,), 1 - self.interval
         # What sampling takes on either side is not left for the noise.
         miss = error if self.rows_at_least is None else (1 - 2 * _SAMPLING) * error
-        return {"shares": apart, "miss": miss, **self.targets()}
+        to_a_side = [step for one in _FIRST if (step := round(one * _PER_UNIT)) < self.cells]
+        first = (*(-step for step in reversed(to_a_side)), *to_a_side)
+        return {"shares": apart, "miss": miss, "first": first, **self.targets()}
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the counts."""

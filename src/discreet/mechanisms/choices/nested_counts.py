@@ -391,6 +391,8 @@ class NestedCounts(Mechanism):
         0 where they are for the data.
     rows
         At least so many rows: intervals for the population are then the narrowest, and right for any number.
+    first
+        Edges of the first round between both ends, where fewer than those of `ladder` serve: each costs noise.
 
     Notes
     -----
@@ -417,6 +419,7 @@ class NestedCounts(Mechanism):
     normal: bool = False
     together: int = 0
     rows: int = 1
+    first: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if requirements.instance("together", self.together, int, "together=0, or 1"):
@@ -425,6 +428,10 @@ class NestedCounts(Mechanism):
         requirements.instance("normal", self.normal, bool, "normal=True or False")
         object.__setattr__(self, "rate", requirements.positive("rate", self.rate))
         quantile.require_grid(self)
+        first = tuple(requirements.instance("first", one, int, "first=(-100, 100)") for one in self.first)
+        if list(first) != sorted({one for one in first if self.lowest < one <= self.highest}):
+            raise InvalidParameter("first", first, "must increase between both ends", "Pass first=(-100, 100).")
+        object.__setattr__(self, "first", first)
         if not requirements.probability("miss", self.miss, below_one=False) > 0:
             raise InvalidParameter("miss", self.miss, "must be above 0 and at most 1", "Pass miss=0.05.")
         listed = requirements.listed("shares", self.shares, "shares=(0.5,)")
@@ -471,7 +478,7 @@ class NestedCounts(Mechanism):
 
     def parameters(self) -> dict[str, Any]:
         """The fields; what was stored before there was normal noise, or sampling, says nothing of them."""
-        usual = {"normal": False, "together": 0, "rows": 1}
+        usual = {"normal": False, "together": 0, "rows": 1, "first": []}
         return {name: told for name, told in super().parameters().items() if told != usual.get(name)}
 
     def check(self, exact: Exact) -> None:
@@ -509,7 +516,9 @@ class NestedCounts(Mechanism):
 
     @cached_property
     def ladder(self) -> quantile.Integers:
-        """Edges of the first round: closer and closer to zero, or to the end that is next to it."""
+        """Edges of the first round: closer and closer to zero, or to the end that is next to it; or those given."""
+        if self.first:
+            return np.array([self.lowest, *self.first, self.highest + 1], dtype=np.int64)
         centre = min(max(0, self.lowest), self.highest)
         reach, (fewest, most) = self.highest - self.lowest, _DECADES
         decades = min(max(math.ceil(math.log10(max(reach, 1))) - 4, fewest), most)

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.core.schema import Bounds, Categories, Contribution, Design
 from discreet.inference.least_squares import JointTest, LeastSquares
 from discreet.inference.logistic import LogisticFit
+from discreet.inference.moments import UNSEEN
 from discreet.questions import form
 from discreet.questions.design import likely_weights, no_design_for, weights_words
 from discreet.questions.question import MeasuredQuestion, Measurement, column_names
@@ -564,8 +566,46 @@ def _stacked(intervals: Mapping[str, Interval], level: float) -> Interval:
 
 
 _MOST_NUMBERS = 4
-ExpectedError = tuple[str, float, float]
-"""A coefficient and the standard errors that a plan expects of it: from noise, and from sampling."""
+_FOUND, _REJECTED = 0.8, 0.975
+_STEPS = 60
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """What a plan expects of a coefficient.
+
+    Attributes
+    ----------
+    name
+        Of the coefficient.
+    noise, sampling
+        Standard errors.
+    caution
+        What a test adds to the variance for the noise in what it knows of the sampling error.
+    pull
+        How far one outcome moves the coefficient, from the lower end of its bounds to the upper one, at most.
+    """
+
+    name: str
+    noise: float
+    sampling: float
+    caution: float = 0.0
+    pull: float = 0.0
+
+    @property
+    def smallest_effect(self) -> float:
+        """What a 5 % test finds with 80 % power, where outcomes are in the middle of their bounds.
+
+        The test has the variance that it knows, more for outcomes that a sample may lack the larger the effect is
+        (`LeastSquares`); the estimate has that of noise and sampling.
+        """
+        known = self.noise**2 + self.sampling**2
+        z, power = (NormalDist().inv_cdf(chance) for chance in (_REJECTED, _FOUND))
+        effect = DETECTED * math.sqrt(known)
+        for _ in range(_STEPS):  # grows towards the solution, ever more slowly
+            unseen = min(effect * self.pull, UNSEEN * self.pull**2) / 4
+            effect = z * math.sqrt(known + self.caution + unseen) + power * math.sqrt(known)
+        return effect
 
 
 @dataclass(frozen=True)
@@ -706,11 +746,13 @@ class CoefficientsQuestion(MeasuredQuestion[RegressionRelease]):
         """The errors that a plan states of every coefficient but the constant, for unrelated columns spread evenly."""
 
     def plan(self, ledger: Ledger | None = None) -> Plan:
-        _, noise, sampling = next(iter(self._expected_errors(self.measurement)))
-        return replace(super().plan(ledger), smallest_effect=DETECTED * math.hypot(noise, sampling))
+        planned = super().plan(ledger)
+        if self.beside is not None:  # the plan of the question alone, which has it
+            return planned
+        return replace(planned, smallest_effect=next(iter(self._expected_errors(self.measurement))).smallest_effect)
 
     def _plan_parts(self, found: Measurement) -> tuple[tuple[str, float, float | None], ...]:
         """Of every coefficient but the constant: the effect counts noise and sampling."""
         errors = list(self._expected_errors(found))
-        most = found.error() / errors[0][1]
-        return tuple((name, most * noise, DETECTED * math.hypot(noise, sampling)) for name, noise, sampling in errors)
+        most = found.error() / errors[0].noise
+        return tuple((one.name, most * one.noise, one.smallest_effect) for one in errors)

@@ -23,7 +23,7 @@ from discreet.core.rows import Selected, Snapshot
 from discreet.core.rows.keep import SHARES, squares
 from discreet.core.schema import Bounds, Schema
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.least_squares import LeastSquares, MeasuredSquares
+from discreet.inference.least_squares import CAUTION, LeastSquares, MeasuredSquares, reach_of
 from discreet.inference.noise import largest_variance
 from discreet.mechanisms.box_noise import BoxNoise
 from discreet.mechanisms.gaussian import Gaussian
@@ -37,6 +37,8 @@ from discreet.questions.regression.moments import (
     MomentProducts,
     Moments,
     RegressionMoments,
+    even_totals,
+    expected_pull,
     first_fit,
     fit_on,
     guessed_noise,
@@ -444,7 +446,22 @@ class RegressionQuestion(CoefficientsQuestion):
         apart = 1 / np.sqrt(np.diag(moments.expected[1]))  # the spread of a term that the others leave
         for term, spread in zip(moments.terms(moments.on)[1:], apart.tolist(), strict=True):
             sampled = left / (term.width * spread * math.sqrt(rows))
-            yield term.name, noise * math.hypot(*self._moves(moments, term)), sampled
+            unit = moments.explained.width / term.width / rows
+            pull = unit * float(reach_of(expected_pull(moments, term)[0]))
+            caution = CAUTION * unit**2 * self._noise_of_squares(found, term)
+            yield ExpectedError(term.name, noise * math.hypot(*self._moves(moments, term)), sampled, caution, pull)
+
+    def _noise_of_squares(self, found: Measurement, term: Coefficient) -> float:
+        """The standard deviation of the noise in Σ(w·z)²e² of a coefficient, times the number of rows squared."""
+        moments = cast(Moments, found.statistic)
+        pull, left = expected_pull(moments, term)
+        if isinstance(moments, RegressionMoments) and knows_squares(moments):
+            even, twice = even_totals(moments), (*moments.weighing, *moments.weighing)
+            factor = math.sqrt(largest_variance(found.mechanism)) / self._likely[0] ** 2
+            return factor * float(np.sqrt(even.noise_of(even.weights_above(pull, pull, left, left, *twice))[0]))
+        terms = sum(len(moments.terms(one)) for one in (moments.on, *self.smaller))
+        last = squares_step(self._costs(moments)[-1], terms, self._rows(moments), self.schema.neighbours)
+        return float(reach_of(pull) * reach_of(left)) ** 2 * math.sqrt(largest_variance(mechanism_of(last)) / 8)
 
 
 def _degrees(sizes: Mapping[str, int], outcome: str) -> Iterator[tuple[int, ...]]:

@@ -225,4 +225,4 @@ class LogisticQuestion(CoefficientsQuestion):
         scenario = self._scenario(found)
         for term, along in zip(scenario.terms[1:], scenario.units[1:], strict=True):
             both, noise = (float(fit.standard_error(along)) for fit in (scenario.sampled, scenario.observed))
-            yield term.name, noise, math.sqrt(max(both**2 - noise**2, 0.0))
+            yield ExpectedError(term.name, noise, math.sqrt(max(both**2 - noise**2, 0.0)))

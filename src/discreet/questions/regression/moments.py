@@ -41,8 +41,8 @@ from discreet.results.release import Statistic
 
 __all__ = [
     "GUESSED_MEAN", "GUESSED_SLOPE", "MomentBoxes", "MomentProducts", "Moments", "NUMBER_SPREAD", "RegressionColumns",
-    "RegressionMoments", "first_fit", "fit_on", "guessed_noise", "knows_squares", "moved_per_row", "read_moments",
-    "weighed",
+    "RegressionMoments", "even_totals", "expected_pull", "first_fit", "fit_on", "guessed_noise", "knows_squares",
+    "moved_per_row", "read_moments", "weighed",
 ]  # fmt: skip
 
 
@@ -250,8 +250,12 @@ class RegressionColumns(ABC):
         """
         terms = self.terms(self.on)[1:]
         if not self.made:
-            means = [0.5 if one.label is None else 1 / len(self.labels[one.column]) for one in terms]
-            return np.array(means), np.diag([self.spread(one) ** -2.0 for one in terms])
+            means = np.array([0.5 if one.label is None else 1 / len(self.labels[one.column]) for one in terms])
+            found = np.diag([self.spread(one) ** 2 for one in terms])
+            for j, k in itertools.combinations(range(len(terms)), 2):
+                if terms[j].column == terms[k].column:  # a row has one label of a column at most
+                    found[j, k] = found[k, j] = -means[j] * means[k]
+            return means, np.linalg.inv(found)
         rng, size = np.random.default_rng(1), 20_000
         rows: dict[str, NDArray[Any]] = {name: rng.integers(len(each), size=size) for name, each in self.labels.items()}
         for name, (low, high), two in zip(self.columns, self.bounds, self.two_valued, strict=True):
@@ -658,8 +662,8 @@ def _measured_around(of: Moments, on: Sequence[str], stored: Mapping[str, Any]) 
     return of.on, 0
 
 
-def moved_per_row(moments: Moments, term: Coefficient) -> Array:
-    """The move of a coefficient by noise in each total, times the number of rows.
+def expected_pull(moments: Moments, term: Coefficient) -> tuple[Linear, Linear]:
+    """What a row moves a coefficient by, times the number of rows, and what it is multiplied by: the residual.
 
     Around the middles, in the middle of the bounds or at equal shares, nothing but the slope is moved.
     """
@@ -667,7 +671,12 @@ def moved_per_row(moments: Moments, term: Coefficient) -> Array:
     means, inverse = moments.expected
     centred = [_around(moments, one, mean) for one, mean in zip(terms, means.tolist(), strict=True)]
     pull = Linear.combined(inverse[terms.index(term)], centred)
-    left = _around(moments, moments.explained, _middle(moments, moments.explained))
+    return pull, _around(moments, moments.explained, _middle(moments, moments.explained))
+
+
+def moved_per_row(moments: Moments, term: Coefficient) -> Array:
+    """The move of a coefficient by noise in each total, times the number of rows."""
+    pull, left = expected_pull(moments, term)
     if isinstance(moments, MomentProducts):
         read = ProductMoments(
             coordinates=moments.coordinates,
@@ -678,20 +687,26 @@ def moved_per_row(moments: Moments, term: Coefficient) -> Array:
         moved = read.weights(pull, left) @ moments.products_of
         moved = moved[: 2 * moments.together] if isinstance(moments, MomentBoxes) else moved
     else:
-        size = moments.size * moments.cells
-        empty = LinearMoments(totals=np.zeros(size), noise=1.0, cells=moments.cells, degrees=moments.degrees)
-        moved = empty.weights(pull, left, *moments.weighing)
+        moved = even_totals(moments).weights(pull, left, *moments.weighing)
     return np.asarray(moved * moments.explained.width / term.width)
+
+
+def even_totals(moments: RegressionMoments) -> LinearMoments:
+    """One row, spread evenly over all that the bounds and labels allow, with noise of variance 1."""
+    size = moments.size * moments.cells
+    return LinearMoments(totals=np.full(size, 1 / size), noise=1.0, cells=moments.cells, degrees=moments.degrees)
 
 
 def guessed_noise(moments: Moments, read: LinearMoments | ProductMoments) -> float:
     """Variance of the noise of all slopes together, relative to sampling, for data as it is guessed to be.
 
     The guess decides how noise is spread, and no guarantee: numbers lie off the middle of their bounds, and all terms
-    have a slope.
+    have a slope. Labels of a column count as if they were unrelated, lest many of them outweigh all numbers.
     """
     terms = moments.terms(moments.on)[1:]
     means, inverse = moments.expected
+    if not moments.made:
+        inverse = np.diag([moments.spread(one) ** -2.0 for one in terms])
     middles = [*zip(terms, means.tolist(), strict=True), (moments.explained, _middle(moments, moments.explained))]
     *centred, outcome = (
         _around(moments, one, mean + (one.label is None and not one.parts) * GUESSED_MEAN / 2) for one, mean in middles
