@@ -168,7 +168,7 @@ class DroppedRowsRelease(Release):
         over = float(self.units_interval(1 - miss / 8).high)
         rows = max(mean.count - mean.count_error(1 - miss / 8), 1.0)
         (low, high), _, _ = mean.place()
-        most = mean.moments.rows_per_unit * (high - low)
+        most = mean.most_rows * (high - low)
         reach = most * math.sqrt(over * math.log(8 / miss) / 2) / rows
         return Interval(max(float(data.low) - reach, low), min(float(data.high) + reach, high), checked)
 

@@ -20,6 +20,7 @@ from discreet.questions.moments import (
     least_noise,
 )
 from discreet.questions.question import DeclaredColumns, Expected, MeasuredQuestion, Measurement, column_names
+from discreet.questions.unit_means import units_measurement
 from discreet.results.display import expected
 
 
@@ -39,7 +40,9 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
     variance
         Whether the variance is released, too, for an interval for the population that is several times narrower. By
         default it is where that costs a tenth to a fifth more noise: not where the number of rows is public, which
-        makes it 1.6 times as much, nor of two values, whose mean tells it. The plan says what it costs.
+        makes it 1.6 times as much, nor of two values, whose mean tells it. The plan says what it costs. Where units
+        have several rows the default measures how much units differ instead, so that the interval holds however alike
+        the rows of a unit are, and is no wider than they are; True releases the variance of rows.
     contribution
         Limits per unit.
     expected_rows, expected_mean
@@ -113,6 +116,9 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
         expected = Expected(rows=self.expected_rows, mean=self.expected_mean)
         slope = expected.slope(bounds.low, bounds.high)
         size = self._size
+        by_default = self.variance is None and self.output is None
+        if by_default and (by_units := units_measurement(self, by, bounds, expected)) is not None:
+            return by_units
         spread = self._spread(bounds)
         alone = None if spread else size
         if self.output is not None:
@@ -148,12 +154,15 @@ class MeanQuestion(MeasuredQuestion[MomentReading]):
     def _notes(self, found: Measurement) -> tuple[str, ...]:
         if self.schema.design is not None:
             return super()._notes(found)
-        notes = *self._variance_note(), *all_rows_notes(self, found), *output_notes(self, found)
+        notes = *self._variance_note(found), *all_rows_notes(self, found), *output_notes(self, found)
         return (*super()._notes(found), *notes)
 
-    def _variance_note(self) -> tuple[str, ...]:
+    def _variance_note(self, found: Measurement) -> tuple[str, ...]:
         """What the variance costs, where it is released unasked."""
-        if self.variance is not None or not self._spread(self.schema.bounds(self.column)):
+        if self.variance is not None:
             return ()
-        alone = self.changed(variance=False).measurement.error()
-        return (f"variance=False leaves out the variance: error {expected(alone)}, and a wider population_interval()",)
+        alone = self.changed(variance=False).measurement
+        if alone.statistic == found.statistic:
+            return ()
+        error = expected(alone.error())
+        return (f"variance=False leaves out the variance: error {error}, and a wider population_interval()",)

@@ -402,6 +402,11 @@ class MomentsRelease(Release):
         """Totals without the weights, the parts along the last axis."""
         return np.asarray(np.divide(totals, self._of.factors), dtype=float)
 
+    @property
+    def most_rows(self) -> float:
+        """The most rows of one unit in a group."""
+        return self.moments.rows_per_unit
+
     def count_error(self, level: float) -> float:
         """The noise in the number of rows stays below this with probability ``level``; 0 where the number is public."""
         return combined_error(self.mechanism, self.divided(1.0), level) if self.moments.size is None else 0.0

@@ -13,6 +13,7 @@ from discreet.core.rows.keep import (
     totals,
     totals_by_partition,
     unit_counts,
+    unit_totals,
     usable_totals,
     weighed_totals,
 )
@@ -20,6 +21,6 @@ from discreet.core.rows.snapshot import Snapshot, take
 
 __all__ = [
     "DesignTotals", "Selected", "Snapshot", "Totals", "all_row_totals", "coarsening", "design_totals", "histograms",
-    "dropped_rows", "matrix", "take", "totals", "totals_by_partition", "unit_counts", "usable_totals",
-    "weighed_totals",
+    "dropped_rows", "matrix", "take", "totals", "totals_by_partition", "unit_counts", "unit_totals",
+    "usable_totals", "weighed_totals",
 ]  # fmt: skip

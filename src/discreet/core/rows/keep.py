@@ -52,7 +52,7 @@ __all__ = [
     "taking_part", "take_joined", "EXACT_DIGITS", "MISSING", "OTHER", "one_row_each", "shortened", "typed",
     "typed_texts", "BUCKETS", "SHARES", "Totals", "WHOLE", "by_cell", "coarsening", "distinct_labels", "histograms",
     "dropped_rows", "matrix", "squares", "totals", "totals_by_partition", "unit_counts", "usable_totals",
-    "all_row_totals", "DesignTotals", "design_totals", "weighed_totals",
+    "all_row_totals", "DesignTotals", "design_totals", "unit_totals", "weighed_totals",
 ]  # fmt: skip
 
 
@@ -562,6 +562,8 @@ def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int
 
 _LARGEST_WHOLE = 2**30
 """The most that a row is split into: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
+_FEW_BITS = 10
+"""Where more rows of a unit count than have so many binary digits, they are split less finely: into 2⁴⁰ together."""
 _NUDGE = 2**-10
 """More than floating point can be off: parts that are whole stay so, and others are never more than they should be."""
 
@@ -571,27 +573,70 @@ def all_row_totals(snapshot: Snapshot, selected: Selected, degree: int) -> NDArr
 
     Of the single column that is selected, or, of degree 0 and for no column, the weights themselves.
     """
-    limits = snapshot.schema.contribution(selected.contribution)
-    most = min(limits.most_rows_in_a_group(), TOO_MANY)
-    rows = kept_rows(snapshot, selected)
-    rows, whole, parts = _row_parts(snapshot, rows, selected, [degree] * len(selected.columns))
+    units, whole, most = _weighed_units(snapshot, selected, degree)
     names = [f"p{place}" for place in range(degree + 1)]
-    rows = rows.select(UNIT, CELL, **dict(zip(names, parts, strict=True)))
-    sums = {name: clipped(exact_sum([rows[name]], [whole]), 0, whole * TOO_MANY) for name in names}
-    units = rows.group_by([UNIT, CELL]).aggregate(n=rows.count(), **sums)
-    scope = scope_of(limits)
-    units = units.mutate(held=units.n.sum().over(group_by=list(scope)).cast("int64"))
-    units = units.filter(units.held < TOO_MANY)
-    weighed = {name: _weighed(units[name], units.held, most) for name in names}
-    units = stored(snapshot.dataset, units.select(UNIT, CELL, **weighed))
-    limit = most * whole
-    weight = sum((units[name] < 0).ifelse(limit + 1, units[name]) for name in names)  # none may be negative either
-    refuse_excess(snapshot, units.group_by(list(scope)).aggregate(n=weight.sum()), limit)
+    units = stored(snapshot.dataset, units)
+    _refuse_heavy(snapshot, selected, units, names, limit := most * whole)
     totals = {name: exact_sum([units[name]], [limit]) for name in names}
     fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(**totals)).to_pydict()
     cells = snapshot.schema.cells(selected.by)
     found = np.array([by_cell(fetched, name, cells) for name in names], dtype=object)
     return np.asarray(np.vectorize(lambda total: Fraction(total, whole), otypes=[object])(found.T))
+
+
+def unit_totals(snapshot: Snapshot, selected: Selected) -> NDArray[Any]:
+    """For every cell, over units, Σb, Σa, Σb², Σab, Σa² and what their weights leave of 1, as fractions. Private.
+
+    The rows of a unit in a cell have the parts 1 − y and y, which add up to b and a, where as many rows as the limit
+    allows are 1. What its rows leave of 1 falls to its cells in proportion to them.
+    """
+    most = _most(snapshot, selected)
+    units, whole, _ = _weighed_units(snapshot, selected, 1, _LARGEST_WHOLE >> max(0, most.bit_length() - _FEW_BITS))
+    limit, scope = most * whole, list(scope_of(snapshot.schema.contribution(selected.contribution)))
+    units = units.mutate(w=units.p0 + units.p1)
+    units = units.mutate(whole=units.w.sum().over(group_by=scope).cast("int64"))
+    units = stored(snapshot.dataset, units.mutate(left=_divided(units, limit - units.whole)).drop("w", "whole"))
+    _refuse_heavy(snapshot, selected, units, ["p0", "p1", "left"], limit)
+    p0, p1 = units.p0, units.p1
+    factors = {"b": [p0], "a": [p1], "bb": [p0, p0], "ab": [p0, p1], "aa": [p1, p1], "left": [units.left]}
+    sums = {name: exact_sum(each, [limit] * len(each)) for name, each in factors.items()}
+    fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(**sums)).to_pydict()
+    cells = snapshot.schema.cells(selected.by)
+    found = [
+        [Fraction(int(total), limit ** len(each)) for total in by_cell(fetched, name, cells)]
+        for name, each in factors.items()
+    ]
+    return np.array(found, dtype=object).T
+
+
+def _most(snapshot: Snapshot, selected: Selected) -> int:
+    """As many rows of a unit count in one scope."""
+    return min(snapshot.schema.contribution(selected.contribution).most_rows_in_a_group(), TOO_MANY)
+
+
+def _weighed_units(
+    snapshot: Snapshot, selected: Selected, degree: int, largest: int = _LARGEST_WHOLE
+) -> tuple[Any, int, int]:
+    """Each unit once in each of its cells with its parts, the whole of a row, and the rows that count."""
+    most = _most(snapshot, selected)
+    rows = kept_rows(snapshot, selected)
+    rows, whole, parts = _row_parts(snapshot, rows, selected, [degree] * len(selected.columns), largest)
+    names = [f"p{place}" for place in range(degree + 1)]
+    rows = rows.select(UNIT, CELL, **dict(zip(names, parts, strict=True)))
+    sums = {name: clipped(exact_sum([rows[name]], [whole]), 0, whole * TOO_MANY) for name in names}
+    units = rows.group_by([UNIT, CELL]).aggregate(n=rows.count(), **sums)
+    scope = scope_of(snapshot.schema.contribution(selected.contribution))
+    units = units.mutate(held=units.n.sum().over(group_by=list(scope)).cast("int64"))
+    units = units.filter(units.held < TOO_MANY)
+    weighed = {name: _weighed(units[name], units.held, most) for name in names}
+    return units.select(UNIT, CELL, **weighed), whole, most
+
+
+def _refuse_heavy(snapshot: Snapshot, selected: Selected, units: Any, names: Sequence[str], limit: int) -> None:
+    """Refuse units whose parts are more than the limit together, or one of which is negative."""
+    scope = scope_of(snapshot.schema.contribution(selected.contribution))
+    weight = sum((units[name] < 0).ifelse(limit + 1, units[name]) for name in names)
+    refuse_excess(snapshot, units.group_by(list(scope)).aggregate(n=weight.sum()), limit)
 
 
 def weighed_totals(snapshot: Snapshot, selected: Selected, degrees: Sequence[int]) -> NDArray[Any]:
@@ -610,17 +655,17 @@ def weighed_totals(snapshot: Snapshot, selected: Selected, degrees: Sequence[int
 
 
 def _row_parts(
-    snapshot: Snapshot, rows: ir.Table, selected: Selected, degrees: Sequence[int]
+    snapshot: Snapshot, rows: ir.Table, selected: Selected, degrees: Sequence[int], largest: int = _LARGEST_WHOLE
 ) -> tuple[ir.Table, int, list[Any]]:
     """Rows, the whole that each is split into, and its parts: whole numbers from 0 up, none above its exact share."""
     import ibis
 
     if not selected.columns:
-        return rows, _LARGEST_WHOLE, [ibis.literal(_LARGEST_WHOLE).cast("int64")]
+        return rows, largest, [ibis.literal(largest).cast("int64")]
     bounds = [snapshot.schema.bounds(name) for name in selected.columns]
     steps = math.prod((one.highest - one.lowest) ** degree for one, degree in zip(bounds, degrees, strict=True))
-    exact = steps <= _LARGEST_WHOLE
-    whole = _LARGEST_WHOLE - _LARGEST_WHOLE % (steps if exact else 1)
+    exact = steps <= largest
+    whole = largest - largest % (steps if exact else 1)
     nudge = _NUDGE if exact else -_NUDGE
     found: list[Any] = [float(whole)]
     for place, (name, one, degree) in enumerate(zip(selected.columns, bounds, degrees, strict=True)):
