@@ -223,14 +223,15 @@ def test_groups_and_the_rows_in_them_are_chosen_independently():
     assert len(same) == 2
 
 
-@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize(("size", "few"), [(1, 8), (7, 1), (64, 8), (64, 4), (10**6, 8)])
 @pytest.mark.parametrize(
     "limits",
     [Contribution(total=2), Contribution(groups=1, rows=2), Contribution(rows=1), Contribution(groups=2, rows=9)],
 )
-def test_pieces_of_any_size_keep_the_documented_rows(size, limits, monkeypatch):
-    """Units that lie in several pieces, rows that take no part at their ends, units with one row, and a filter."""
+def test_pieces_of_any_size_keep_the_documented_rows(size, few, limits, monkeypatch):
+    """Units longer than a piece, or than few rows, rows that take no part at their ends, single rows, and a filter."""
     monkeypatch.setattr(choice, "_PIECE", size)
+    monkeypatch.setattr(choice, "_FEW", few)
     table = make_rows(rows=400, units=60, seed=9)
     table["user"] = table["user"].mask(table["user"] > 50, table["user"] + 1000 * np.arange(400))  # of one row each
     schema = make_schema(limits)
@@ -264,6 +265,47 @@ def test_an_engine_that_forgets_the_order_of_its_rows_is_not_believed(limits, mo
     snapshot = take(Shuffled(opened.table, opened.connection, opened.name), schema, salt="s")
     with pytest.raises(SourceError, match="more of a unit than its limits"):
         totals(snapshot, Selected(columns=("x",)))
+
+
+@pytest.mark.parametrize(
+    ("groups", "rows", "first"),
+    [(1, 1, False), (2, 2, False), (3, 1, False), (2, None, False), (7, 3, False), (None, 2, False), (1, 2, True)],
+)
+def test_units_of_every_length_keep_the_documented_rows(groups, rows, first):
+    """All lengths around the one from which rows are sorted; labels in few and in many cells, rows alike and not."""
+    rng = np.random.default_rng(4)
+    lengths = rng.permutation(np.repeat(np.arange(1, 21), 6))
+    unit, size = np.repeat(np.arange(lengths.size), lengths), int(lengths.sum())
+    drawn = [
+        int(cell) % 12 if one % 2 else int(cell) % 3 for one, cell in zip(unit, rng.integers(0, 99, size), strict=True)
+    ]
+    steps = rng.integers(0, 3, size)
+    labels = [f"l{place}" for place in range(12)]
+    table = pa.table({"u": unit, "l": [labels[cell] for cell in drawn], "x": steps})
+    schema = Schema(columns={"l": Categories(labels), "x": Bounds(0, 2, grid=1)}, unit=PrivacyUnit("u"))
+    limits = Contribution(groups=groups, rows=rows or 99)
+    snapshot = take(open_source(table), schema, salt="s")
+    selected = Selected(by=("l",), columns=("x",), contribution=limits, first=first, all_rows=rows is None)
+    found = snapshot.dataset.fetch(kept_rows(snapshot, selected))
+    kept = Counter(zip(*(found.column(name).to_pylist() for name in ("u", "c", "x1")), strict=True))
+    given = [(int(one), cell, int(step)) for one, cell, step in zip(unit, drawn, steps, strict=True)]
+    if first:
+        least = {one: min(row[1] for row in given if row[0] == one) for one in range(lengths.size)}
+        given, limits = [row for row in given if row[1] == least[row[0]]], Contribution(rows=rows)
+    assert kept == Counter(documented_choice(given, limits, "s"))
+
+
+def test_an_engine_that_puts_a_choice_beside_other_rows_is_not_believed():
+    class Shifted(Dataset):
+        def marked(self, name, table, bits):
+            return super().marked(name, table, pa.concat_arrays([bits.slice(1), bits.slice(0, 1)]))
+
+    rows = pa.table({"user": [1, 1, 2, 3, 3], "x": [1, 2, 3, 4, 5]})
+    limits = Contribution(total=1)
+    schema = Schema(columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("user", contribution=limits))
+    opened = open_source(rows)
+    with pytest.raises(SourceError, match="more of a unit than its limits"):
+        totals(take(Shifted(opened.table, opened.connection, opened.name), schema, salt="s"), Selected(columns=("x",)))
 
 
 def test_all_groupings_share_the_rows_of_a_limit_in_all():

@@ -7,17 +7,18 @@ other unit has a part in the choice, and every engine makes the same one. Proofs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import SourceError
 from discreet.core.rows.expressions import TOO_MANY, quotient
-from discreet.core.rows.snapshot import AT, UNIT, Snapshot, stored
+from discreet.core.rows.snapshot import AT, UNIT, Snapshot, marked, stored
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -30,11 +31,13 @@ _SALT_DIGITS = 32
 """128 secret bits: with most ids the text then fits one block of SHA-256, which halves its cost."""
 START_DIGITS = 12
 """A start among N is off uniform by at most N/2⁴⁸."""
-_PIECE, _NARROW = 1 << 19, 6
-"""Rows that are looked at together, where they have no more columns."""
+_PIECE, _FEW = 1 << 20, 8
+"""Rows that are looked at together; rows of one unit that are compared with each other, one bit of a byte each."""
 _MOST_BITS = 62
 _END, _START = "last", "start"
-_STARTS = "starts"
+_SEVERAL, _MARKED = "several", "marked"
+Ask = Callable[..., Any]
+Border = tuple[int, int, tuple[Any, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +98,9 @@ def evenly(position: Any, count: Any, start: Any, limit: int) -> Any:
 
 def chosen(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits: Limits) -> ir.Table:
     """These columns of the rows that units keep, computed once, and checked before they are used."""
-    find = _in_pieces if snapshot.dataset.engine == "duckdb" else _by_query
-    return find(snapshot, rows, columns, limits)
+    if snapshot.dataset.engine == "duckdb":
+        return _in_pieces(snapshot, rows, limits)
+    return _by_query(snapshot, rows, columns, limits)
 
 
 def keep_groups(snapshot: Snapshot, pairs: ir.Table, groups: int) -> ir.Table:
@@ -160,67 +164,112 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
 
 
 # ---- In pieces: rows that are stored in the order of units and of their values need no sort.
+#
+# What a choice leaves behind is one bit per stored row, beside which the rows are read again.
 
 
-def _in_pieces(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits: Limits) -> ir.Table:
-    dataset = snapshot.dataset
-    starts = dataset.asked_again(_starts(snapshot))
-    found = stored(dataset, rows.select(*columns).limit(0))
-    for piece, first in _pieces(snapshot, rows.select(AT, *columns)):
-        places = piece.column(AT).to_numpy()
-        near = starts(f"{AT}, {_START}", f"{AT} <= {places[-1]} AND {_END} >= {places[0]}")
-        at, drawn = (column.to_numpy() for column in near.columns)
-        # A unit with one row has no start, and takes another's, which it never needs.
-        start = drawn[np.searchsorted(at, places[first], "right") - 1] if at.size else np.zeros(first.sum(), np.int64)
-        cell = None if limits.cells is None else piece.column(CELL).to_numpy()
-        keep = _kept(snapshot, first, cell, start, limits)
-        dataset.append(found, piece.select(columns).filter(keep))
-    return found
-
-
-def _starts(snapshot: Snapshot) -> ir.Table:
-    """The number that each unit with several rows draws, with the places of its first row and its last. Once."""
+def _in_pieces(snapshot: Snapshot, rows: ir.Table, limits: Limits) -> ir.Table:
     import pyarrow as pa
 
-    if _STARTS not in snapshot.kept:
+    units, borders = _several(snapshot)
+    dataset = snapshot.dataset
+    asked = rows.select(UNIT, AT) if limits.cells is None else rows.select(UNIT, AT, CELL)
+    ask, near = dataset.asked_again(asked), dataset.asked_again(units)
+    names = ", ".join(name for name in asked.columns if name != UNIT)
+    bits = []
+    for low, high, ids in borders:
+        found = _between(ask, names, ids)
+        at = found.column(AT).to_numpy()
+        if at.size and (at[0] < low or at[-1] >= high or (at[1:] <= at[:-1]).any()):
+            raise _excess(snapshot)
+        begin, end, start = (one.to_numpy() for one in near("*", f"{AT} BETWEEN {low} AND {high - 1}").columns)
+        begin, end, at = begin - low, end - low + 1, None if at.size == high - low else at - low
+        if at is not None:  # rows that take no part have no place among those that do
+            before = np.zeros(high - low + 1, np.int64)
+            before[at + 1] = 1
+            before = np.cumsum(before)
+            begin, end = before[begin], before[end]
+        cell = np.zeros(len(found), np.int8) if limits.cells is None else found.column(CELL).to_numpy()
+        keep = own = _kept(snapshot, cell, begin, end - begin, start, limits)
+        if at is not None:
+            keep = np.zeros(high - low, bool)
+            keep[at] = own
+        bits.append(pa.array(keep))
+    marks = pa.chunked_array(bits, pa.bool_()).combine_chunks()  # in one piece they are put beside rows uncopied
+    return _marked(snapshot, rows, marks)
+
+
+def _marked(snapshot: Snapshot, rows: ir.Table, bits: pa.Array) -> ir.Table:
+    """The rows whose bit is set: the same expressions over them."""
+    from ibis.expr import operations
+
+    (whole,) = rows.op().find(operations.DatabaseTable)
+    beside = marked(snapshot.dataset, whole, bits)
+
+    def replaced(node: Any, inside: Any) -> Any:
+        if isinstance(node, operations.Filter):  # rows that take no part have no bit
+            return inside["parent"]
+        return beside if node is whole else node.__recreate__(inside) if inside else node
+
+    kept = rows.op().replace(replaced).to_expr()
+    if _MARKED not in snapshot.kept:  # whether the engine puts bits beside rows in their order does not depend on bits
+        again = snapshot.dataset.fetch(kept.aggregate(n=kept.count(), sum=kept[AT].sum().cast("decimal(38, 0)")))
+        places = np.flatnonzero(bits.to_numpy(zero_copy_only=False))
+        if [int(one[0].as_py() or 0) for one in again.columns] != [places.size, int(places.sum())]:
+            raise _excess(snapshot)
+        snapshot.kept[_MARKED] = True
+    return kept
+
+
+def _between(ask: Ask, names: str, ids: tuple[Any, Any]) -> pa.Table:
+    """The rows of the units after one id and up to another."""
+    ends = [(sign, one) for sign, one in zip((">", "<="), ids, strict=True) if one is not None]
+    where = " AND ".join(["true", *(f"{UNIT} {sign} ?" for sign, _ in ends)])
+    return ask(names, where, *(one for _, one in ends)).combine_chunks()
+
+
+def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
+    """The units with several rows, with the places of the first and the last and the number that each draws. Once.
+
+    After them the pieces that hold whole units: their places, and the ids that they lie between.
+    """
+    import pyarrow as pa
+
+    found: tuple[ir.Table, list[Border]] | None = snapshot.kept.get(_SEVERAL)
+    if found is None:
         rows = snapshot.table.select(AT, UNIT)
+        ask = snapshot.dataset.asked_again(rows)
         units = stored(snapshot.dataset, rows.mutate(**{_END: rows[AT]}).limit(0))
-        for piece, first in _pieces(snapshot, rows):
+        most = ask(f"max({AT}) AS {_END}", "true").column(0)[0].as_py() or 0
+        places = ", ".join(map(str, range(_PIECE - 1, most, _PIECE)))
+        ids = ask(f"DISTINCT {UNIT}", f"{AT} IN ({places}) ORDER BY {UNIT}").column(0).to_pylist() if places else []
+        low, borders = 0, []
+        for between in pairwise([None, *ids, None]):
+            piece = _between(ask, "*", between)
+            first = _firsts(snapshot, piece, low)
+            at = piece.column(AT).to_numpy()
             begins = np.flatnonzero(first)
             ends = np.append(begins[1:], len(first)) - 1
             begins, ends = begins[ends > begins], ends[ends > begins]
             several = piece.take(pa.array(begins))
-            snapshot.dataset.append(units, several.append_column(_END, piece.column(AT).take(pa.array(ends))))
+            snapshot.dataset.append(units, several.append_column(_END, pa.array(at[ends])))
+            high = int(at[-1]) + 1 if at.size else low
+            borders.append((low, high, between))
+            low = high
         number = {_START: digits(snapshot, START_DIGITS, "k", units[UNIT])}
-        snapshot.kept[_STARTS] = stored(snapshot.dataset, units.select(AT, _END, **number))
-    return snapshot.kept[_STARTS]
+        found = snapshot.kept[_SEVERAL] = stored(snapshot.dataset, units.select(AT, _END, **number)), borders
+    return found
 
 
-def _pieces(snapshot: Snapshot, rows: ir.Table) -> Iterator[tuple[pa.Table, NDArray[np.bool_]]]:
-    """The rows, some whole units at a time, and which rows are the first of their unit."""
-    import pyarrow as pa
-
-    ask = snapshot.dataset.asked_again(rows)
-    end = ask(f"max({AT}) AS {_END}", "true").column(0)[0].as_py()
-    size = _PIECE * _NARROW // max(len(rows.columns), _NARROW)
-    rest: list[Any] = []
-    for low in range(0, 0 if end is None else end + 1, size):
-        found = ask("*", f"{AT} BETWEEN {low} AND {low + size - 1}")
-        piece = pa.concat_tables([*rest, found]).combine_chunks()
-        first = _firsts(snapshot, piece)
-        whole = len(piece) if low + size > end else int(np.flatnonzero(first)[-1]) if len(piece) else 0
-        if whole:
-            yield piece.slice(0, whole), first[:whole]
-        rest = [piece.slice(whole)]
-
-
-def _firsts(snapshot: Snapshot, piece: pa.Table) -> NDArray[np.bool_]:
+def _firsts(snapshot: Snapshot, piece: pa.Table, low: int) -> NDArray[np.bool_]:
     """Which rows are the first of their unit. Refuses rows in another order: a unit could be met twice."""
     from pyarrow import compute
 
     first = np.ones(len(piece), bool)
+    units, places = piece.column(UNIT), piece.column(AT).to_numpy()
+    if len(piece) and places[0] < low:
+        raise _excess(snapshot)
     if len(piece) > 1:
-        units, places = piece.column(UNIT), piece.column(AT).to_numpy()
         before, after = units.slice(0, len(piece) - 1), units.slice(1)
         rising = compute.all(compute.less_equal(before, after), skip_nulls=False).as_py()
         if not rising or (places[1:] <= places[:-1]).any():
@@ -230,11 +279,90 @@ def _firsts(snapshot: Snapshot, piece: pa.Table) -> NDArray[np.bool_]:
 
 
 def _kept(
-    snapshot: Snapshot, first: NDArray[np.bool_], cell: Any, start: NDArray[np.int64], limits: Limits
+    snapshot: Snapshot,
+    cell: NDArray[Any],
+    begin: NDArray[np.int64],
+    size: NDArray[np.int64],
+    start: NDArray[np.int64],
+    limits: Limits,
 ) -> NDArray[np.bool_]:
-    """Which rows are kept, of whole units that each have a number."""
-    size, groups, most = len(first), limits.groups, limits.rows
-    unit = np.cumsum(first) - 1
+    """Which rows are kept: all but some of the units that begin there, have so many rows, and draw these numbers.
+
+    A unit with no more rows than it may keep, of groups and of rows in them, keeps all.
+    """
+    keep = np.ones(cell.size, bool)
+    least = min(limit for limit in (limits.groups, limits.rows) if limit is not None)
+    for rows in range(least + 1, _FEW + 1):
+        those = np.flatnonzero(size == rows)
+        if those.size:
+            own = begin[those] + np.arange(rows)[:, None]
+            keep[own] = _kept_of_few(snapshot, cell[own], start[those], limits)
+    those = np.flatnonzero(size > max(least, _FEW))
+    if those.size:
+        many = size[those]
+        own = np.arange(many.sum()) + np.repeat(begin[those] - (np.cumsum(many) - many), many)
+        unit = np.repeat(np.arange(those.size), many)
+        keep[own] = _kept_of_many(snapshot, unit, cell[own], start[those], limits)
+    return keep
+
+
+def _kept_of_few(snapshot: Snapshot, cell: NDArray[Any], start: NDArray[np.int64], limits: Limits) -> NDArray[np.bool_]:
+    """Which rows are kept, of units in columns that have equally many rows: each is compared with each."""
+    rows, units = cell.shape
+    keep: NDArray[np.bool_] = np.ones(cell.shape, bool)
+    if limits.cells is None:  # a row's place is that among all rows of its unit
+        keep = (_turns(cast(int, limits.rows))[rows, start % rows] >> np.arange(rows)[:, None] & 1) > 0
+        if limits.exceeded(1, int(keep.sum(axis=0).max())):
+            raise _excess(snapshot)
+        return keep
+    pairs = [(early, late) for late in range(rows) for early in range(late)]
+    same = {(early, late): cell[early] == cell[late] for early, late in pairs}
+    if limits.groups is not None:
+        first, place = np.ones(cell.shape, bool), np.zeros(cell.shape, np.uint8)
+        for early, late in pairs:
+            first[late] &= ~same[early, late]
+        for early, late in pairs:
+            place[late] += first[early] & (cell[early] < cell[late])
+            place[early] += first[late] & (cell[late] < cell[early])
+        reached = first.sum(axis=0)
+        rest = start // reached
+        turned = np.zeros(units, np.int64) if limits.first else start - rest * reached
+        keep = (_turns(limits.groups)[reached, turned] >> place & 1) > 0
+        if not limits.first:
+            start = np.where(reached > limits.groups, rest, start)
+    if limits.rows is not None:
+        held, position = np.ones(cell.shape, np.uint8), np.zeros(cell.shape, np.uint8)
+        for early, late in pairs:
+            position[late] += same[early, late]
+            held[early] += same[early, late]
+        held += position
+        over = np.flatnonzero((held > limits.rows) & keep)
+        among = held.ravel()[over]
+        drawn = start[over % units] % among
+        keep.ravel()[over] = _turns(limits.rows)[among, drawn] >> position.ravel()[over] & 1
+    groups, held = keep.copy(), keep.astype(np.uint8)  # counted again, from what was kept
+    for early, late in pairs:
+        both = same[early, late] & keep[early] & keep[late]
+        groups[late] &= ~both
+        held[early] += both
+        held[late] += both
+    if limits.exceeded(int(groups.sum(axis=0).max()), int(held.max())):
+        raise _excess(snapshot)
+    return keep
+
+
+def _turns(limit: int) -> NDArray[np.uint8]:
+    """For so many places and a start, the bits of those that are kept; as many as a byte has."""
+    count, start, place = np.indices((_FEW + 1, _FEW, _FEW))
+    kept = evenly(place, np.maximum(count, 1), start, limit) & (place < count)
+    return np.asarray((kept << place).sum(axis=2).astype(np.uint8))
+
+
+def _kept_of_many(
+    snapshot: Snapshot, unit: NDArray[np.int64], cell: NDArray[Any], start: NDArray[np.int64], limits: Limits
+) -> NDArray[np.bool_]:
+    """Which rows are kept, of whole units one after another: their cells are sorted."""
+    size, groups, most = len(unit), limits.groups, limits.rows
     key, order = (unit, None) if limits.cells is None else _side_by_side(unit * limits.cells + cell)
     begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
     held = np.diff(begins, append=size)

@@ -407,13 +407,14 @@ def fetched(connection: Any, expression: Any) -> Any:
     return found if found.schema.equals(meant) else found.cast(meant)
 
 
-def asked_again(connection: Any, expression: Any) -> Callable[[str, str], Any]:
+def asked_again(connection: Any, expression: Any) -> Callable[..., Any]:
     """A query on DuckDB that is compiled once: what of its rows to select, and where, gives a pyarrow table."""
     _upload(connection, expression)
     query = compiled(connection, expression)
 
-    def ask(what: str, where: str, _held: Any = expression) -> Any:  # the tables that it reads live as long
-        return connection.con.sql(f"SELECT {what} FROM ({query}) AS rows WHERE {where}").to_arrow_table()
+    def ask(what: str, where: str, *values: Any, _held: Any = expression) -> Any:  # the tables that it reads live on
+        asked = f"SELECT {what} FROM ({query}) AS rows WHERE {where}"
+        return connection.con.execute(asked, values).to_arrow_table()
 
     return ask
 
@@ -444,6 +445,9 @@ def materialised(connection: Any, name: str, expression: Any, together: Sequence
     return connection.table(name)
 
 
+MARKED, _BITS = "discreet_marked_", "_bits"
+
+
 def appended(connection: Any, name: str, rows: Any) -> None:
     """Add rows of Arrow, with the same columns, to a table that is stored on DuckDB."""
     label = f"{name}_rows"
@@ -452,15 +456,30 @@ def appended(connection: Any, name: str, rows: Any) -> None:
     connection.con.unregister(label)
 
 
+def marked(connection: Any, name: str, table: str, bits: Any) -> Any:
+    """The rows of a table that is stored on DuckDB whose bit is set, in the order of their places, which they keep."""
+    import pyarrow as pa
+
+    connection.con.register(name + _BITS, pa.table({"kept": bits}))
+    connection.con.execute(
+        f'CREATE TEMPORARY VIEW "{name}" AS SELECT rows.rowid AS rowid, rows.* '
+        f'FROM temp.main."{table}" AS rows POSITIONAL JOIN "{name}{_BITS}" AS bits WHERE bits.kept'
+    )
+    return connection.table(name, database=("temp", "main"))
+
+
 def _spark_frame(connection: Any, expression: Any) -> Any:
     _upload(connection, expression)
     return connection._session.sql(compiled(connection, expression))
 
 
 def drop(connection: Any, name: str) -> None:
-    """Drop a stored table."""
+    """Drop a stored table, or the view of one whose rows are marked."""
     if connection.name == "pyspark":
         connection._session.catalog.dropTempView(name)
+    elif name.startswith(MARKED):
+        connection.con.execute(f'DROP VIEW temp.main."{name}"')
+        connection.con.unregister(name + _BITS)
     else:
         connection.drop_table(name, force=True)
 

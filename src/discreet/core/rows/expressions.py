@@ -429,7 +429,10 @@ def exact_sum(factors: Sequence[Any], reaches: Sequence[int]) -> Any:
     if reach > 2**62:  # two products of 64 bits, multiplied in 38 digits
         halves = [factors[: len(factors) // 2], factors[len(factors) // 2 :]]
         factors = [math.prod(half[1:], start=half[0]).cast("decimal(19, 0)") for half in halves]
-    return math.prod(factors[1:], start=factors[0]).cast("decimal(38, 0)").sum().cast("decimal(38, 0)")
+    product = math.prod(factors[1:], start=factors[0])
+    if reach > 2**62 or not _is_duckdb(product):  # which adds up 64 bits in 128, four times as fast
+        product = product.cast("decimal(38, 0)")
+    return product.sum().cast("decimal(38, 0)")
 
 
 def quotient(number: Any, by: Any) -> Any:

@@ -150,8 +150,9 @@ def _with_cells(snapshot: Snapshot, rows: ir.Table, by: Sequence[str]) -> ir.Tab
     import ibis
 
     cell: Any = ibis.literal(0)  # untyped, so that the cast below reaches the engine
-    for name in by:
-        cell = cell.cast("int32") * snapshot.schema.categories(name).cells + rows[snapshot.names[name]]
+    for place, name in enumerate(by):
+        code = rows[snapshot.names[name]]
+        cell = cell.cast("int32") * snapshot.schema.categories(name).cells + code if place else code
     cell = cell.cast("int16" if snapshot.schema.cells(by) < 2**15 else "int32")  # short keys group faster
     return rows.mutate(**{CELL: cell})
 

@@ -643,14 +643,20 @@ class Dataset:
         with self.lock:
             engines.guarded(self.name, lambda: engines.appended(self.connection, table.op().name, rows))
 
-    def asked_again(self, expression: ir.Table) -> Callable[[str, str], pa.Table]:
-        """A query that is asked of many parts of its rows, in SQL; only the embedded engine can."""
+    def marked(self, name: str, table: str, bits: pa.Array) -> ir.Table:
+        """The rows of a stored table whose bit is set, called ``name``; only the embedded engine can."""
+        with self.lock:
+            self._drop_discarded()
+            return engines.guarded(self.name, lambda: engines.marked(self.connection, name, table, bits))
+
+    def asked_again(self, expression: ir.Table) -> Callable[..., pa.Table]:
+        """A query that is asked of many parts of its rows, in SQL with values; only the embedded engine can."""
         with self.lock:
             ask = engines.guarded(self.name, lambda: engines.asked_again(self.connection, expression))
 
-        def again(what: str, where: str) -> pa.Table:
+        def again(what: str, where: str, *values: Any) -> pa.Table:
             with self.lock:
-                return engines.guarded(self.name, lambda: ask(what, where))
+                return engines.guarded(self.name, lambda: ask(what, where, *values))
 
         return again
 

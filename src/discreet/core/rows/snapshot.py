@@ -19,6 +19,7 @@ from discreet.core.columns import EPOCH, Bounds, Categories, Column, Dates, RowE
 from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
 from discreet.core.rows import expressions
+from discreet.core.rows.engines import MARKED
 from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dataset
 from discreet.core.schema import Bands, Design, Schema
 
@@ -469,6 +470,14 @@ def stored(dataset: Dataset, expression: ir.Table, together: Sequence[str] = ())
     table = dataset.store(name, expression, together)
     weakref.finalize(table.op(), dataset.discard, name).atexit = False
     return table
+
+
+def marked(dataset: Dataset, table: Any, bits: Any) -> Any:
+    """In the place of a stored table, its rows whose bit is set. Dropped when the last expression over it is gone."""
+    name = MARKED + secrets.token_hex(8)
+    marked = dataset.marked(name, table.name, bits).op()
+    weakref.finalize(marked, lambda _held: dataset.discard(name), table).atexit = False
+    return marked
 
 
 def in_order(dataset: Dataset, expression: ir.Table, values: Iterable[str]) -> ir.Table:
