@@ -846,7 +846,7 @@ def usable_totals(snapshot: Snapshot, names: Sequence[str], sides: Sequence[str]
     share of its rows, rounded down and clipped, so that none counts for more than `WHOLE`.
     """
     snapshot.require(*names, *sides)
-    marked = snapshot.marked()
+    marked = snapshot.with_marks()
     table = marked.table
     asked = [*((name, USABLE) for name in names), *((name, side) for name in sides for side in (BELOW, ABOVE))]
     found_at = [table[MARK + marked.names[name]] == mark for name, mark in asked]

@@ -228,7 +228,7 @@ class Snapshot:
         table = _where(schema, self.names, self.table)
         return replace(self, table=table, schema=schema, kept={_NARROWS: self})
 
-    def marked(self) -> Snapshot:
+    def with_marks(self) -> Snapshot:
         """The same rows with their marks, read once for all questions and conditions."""
         with self.lock:
             if MARK not in self.kept:
@@ -236,7 +236,7 @@ class Snapshot:
                 self.kept[MARK] = (
                     take(self.dataset, self.schema, salt=self.salt, marked=True, attach=self.attach)
                     if whole is None
-                    else whole.marked().narrowed(self.schema)
+                    else whole.with_marks().narrowed(self.schema)
                 )
             found: Snapshot = self.kept[MARK]
             return found
