@@ -487,7 +487,19 @@ def squares(
     A linear function has a constant under "", for every number a slope per grid step, and for every column of labels a
     number per label. Squares are clipped to 1: what one row adds is between −1 and 1 whatever rounding does.
     """
-    rows = kept_rows(snapshot, selected)
+    import ibis
+    import pyarrow as pa
+
+    functions = {f"f{at}": each for at, each in enumerate((first, *linear))}
+    names = [*selected.columns, *selected.by, ""]
+    given = {
+        f"{at}_{name}_{k}": [float(w)]
+        for at, each in functions.items()
+        for name in names
+        for k, w in enumerate(each[name])
+    }
+    # Numbers come in a table, not in the query, which is then compiled once for all fits of one shape.
+    rows = kept_rows(snapshot, selected).cross_join(ibis.memtable(pa.table(given)))
     place: Any = rows[CELL].cast("int64")
     parts = {name: [snapshot.column(rows, name).cast("float64")] for name in selected.columns}
     for name in reversed(selected.by):  # codes of labels are digits of the cell: what is kept need not hold them
@@ -495,8 +507,10 @@ def squares(
         parts[name] = [(place % count == code).cast("int8").cast("float64") for code in range(count)]
         place = ((place - place % count) / count).cast("int64")
     made = {
-        f"f{at}": sum((part * w for name in parts for part, w in zip(parts[name], each[name], strict=True)), *each[""])
-        for at, each in enumerate((first, *linear))
+        at: sum(
+            (part * rows[f"{at}_{name}_{k}"] for name in parts for k, part in enumerate(parts[name])), rows[f"{at}__0"]
+        )
+        for at in functions
     }
     rows = rows.select(**made)  # a step by itself: engines repeat what is nested
     rows = rows.select(**{name: (rows[name] * rows[name]).clip(upper=1.0) * 2 - 1 for name in made})
