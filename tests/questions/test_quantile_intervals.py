@@ -75,7 +75,7 @@ def test_a_sample_goes_beyond_its_share_as_seldom_as_is_said(q, rows):
             assert beyond <= 1.1 * deviations * math.sqrt(rows * q * (1 - q)) + 2
 
 
-@pytest.mark.parametrize("widest", [0.05, 0.6, math.pi / 2])
+@pytest.mark.parametrize("widest", [0.05, 0.2, 0.6, 1.2, 1.5])
 @pytest.mark.parametrize("miss", [0.3, 0.025, 1e-4])
 def test_no_choice_of_the_noise_misses_more_often(miss, widest):
     """Whoever sees the sample and chooses the size of the noise for it reaches the chance at most."""
@@ -141,7 +141,7 @@ def test_intervals_beside_an_empty_tail(n, q, most):
 
 @pytest.mark.parametrize("whole", [PureDP(1.0), GaussianDP(1.0)])
 @pytest.mark.parametrize(
-    ("n", "q", "most"), [(10_000, 0.5, 1.25), (10_000, 0.9, 1.5), (300, 0.5, 2.0), (300, 0.9, 2.6)]
+    ("n", "q", "most"), [(10_000, 0.5, 1.2), (10_000, 0.9, 1.3), (300, 0.5, 1.75), (300, 0.9, 2.1)]
 )
 def test_intervals_for_the_population_are_little_wider_than_without_privacy(whole, n, q, most):
     """Forty samples of their own; the seeds are fixed. Chosen by rank they were 1.2, 1.4, 2.2 and 5.6 as wide."""
