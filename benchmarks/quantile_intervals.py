@@ -62,7 +62,7 @@ def of_population(name: str, share: float, guarantee: Guarantee, *, repeats: int
     statistic = Quantiles(probabilities=share, bounds=bounds, interval=0.95, rows_at_least=FEW)
     mechanism = statistic.mechanism(guarantee, statistic.sensitivity(neighbours=ADD))
     truth = np.clip(np.rint(np.quantile(draw(2_000_001, np.random.default_rng(9)), share) / grid) * grid, 0, high)
-    first, last = (int(end) for end in stats.binom.ppf((0.025, 0.975), FEW, share))
+    first, last = (int(stats.binom.ppf(end, FEW, share)) for end in (0.025, 0.975))
     found = []
     for _ in range(repeats):
         value = np.asarray(statistic.exact(draw(FEW, rng), neighbours=ADD).value)

@@ -96,7 +96,7 @@ def _all_beyond(cells: int, scale: float, chance: float) -> float:
     """What the noise of so many cells together reaches with this chance at most."""
     step = max(scale / _LATTICE, 1.0)
     masses = _sums(np.array([cells]), cells, max(_variance(scale), 1e-300) / step**2)[0]
-    beyond = np.cumsum(masses[::-1])[::-1]
+    beyond = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
     return float(np.argmax(beyond <= chance) - masses.size // 2) * step
 
 
