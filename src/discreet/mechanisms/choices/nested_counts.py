@@ -37,8 +37,9 @@ _GAIN = 0.95
 """A further round must promise an interval that is so much narrower."""
 _ROUGH, _FINE = 2.6, 1.96
 """Standard errors around a quantile that the next round looks at, and that an interval has."""
-_SAMPLED = 2.35
-"""Standard errors of sampling that it looks at besides, for the quantile of a population."""
+_SAMPLED, _BESIDE = 2.35, 3.4
+"""Standard errors of sampling that it looks at besides, for the quantile of a population; and, beside these, of noise
+in an interval, whose fewer cells then have less of it."""
 _DECADES = 4, 7
 """Of the ladder to each side, by factors of 10^(1/4): at least, and at most on grids that are wider by four more."""
 _FEWEST, _MOST = 8, 200
@@ -90,6 +91,15 @@ def noise_beyond(share: float, reached: Array, lower: quantile.Integers, cells: 
     return np.asarray(np.sum(masses * chances, axis=1))
 
 
+@lru_cache(maxsize=1024)
+def _all_beyond(cells: int, scale: float, chance: float) -> float:
+    """What the noise of so many cells together reaches with this chance at most."""
+    step = max(scale / _LATTICE, 1.0)
+    masses = _sums(np.array([cells]), cells, max(_variance(scale), 1e-300) / step**2)[0]
+    beyond = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+    return float(np.argmax(beyond <= chance) - masses.size // 2) * step
+
+
 def _possible(
     share: float,
     reached: Array,
@@ -132,8 +142,8 @@ def _possible(
 
 _FARTHER = 3.0
 """Noise by so many more standard deviations is left out of what stays."""
-_ANGLES, _LIKELY, _WIDER = 24, 60, 2.0
-"""Steps around what may be missed, cells that noise is likely to come from, and a margin for more of it."""
+_STEPS, _WIDER = 40, 1.7
+"""Along what may be missed, and a margin for more noise than is likely."""
 _NUMBER = 0.02
 """Part of the chance to miss a quantile that is left to the number of rows, which is noisy, too."""
 _HALVINGS = 50
@@ -148,9 +158,9 @@ def convex_steps(miss: float, widest: float) -> tuple[Array, Array]:
 
     Examples
     --------
-    >>> sampled, noise = convex_steps(0.025, math.pi / 2)
+    >>> sampled, noise = convex_steps(0.025, 0.5)
     >>> float(sampled[0].round(3)), float(noise[-1].round(3)), len(noise)
-    (2.353, 2.353, 24)
+    (2.127, 4.437, 40)
     >>> float(convex_steps(0.025, 0.1)[0][0].round(3))
     1.998
     """
@@ -161,15 +171,14 @@ def convex_steps(miss: float, widest: float) -> tuple[Array, Array]:
         return min(far / slope, far + _FARTHER)
 
     def outside(far: float) -> float:
-        above = tail(-top(far)) if widest < math.pi / 2 else 0.0
+        above = tail(-top(far)) * (0.5 if far / slope < far + _FARTHER else 1.0)
         return tail(-far) + widest / (2 * math.pi) * math.exp(-far * far / 2) + above
 
     far = least(lambda z: outside(z) <= miss, 2.0)
-    arc = max(1, round(_ANGLES * widest / (math.pi / 2)))
-    turns = np.linspace(0.0, widest, arc + 1)
-    x, y = far * np.cos(turns), far * np.sin(turns)
-    rise = (top(far) - y[-1]) * np.linspace(0.0, 1.0, _ANGLES - arc + 1)[1:]
-    x, y = np.append(x, x[-1] - rise * math.tan(widest)), np.append(y, y[-1] + rise)
+    arc, straight = far * widest, (top(far) - far * slope) / math.cos(widest)
+    along = np.linspace(0.0, arc + straight, _STEPS + 1)
+    turn, rest = np.minimum(along, arc) / far, np.maximum(along - arc, 0.0)
+    x, y = far * np.cos(turn) - rest * np.sin(turn), far * np.sin(turn) + rest * np.cos(turn)
     return np.maximum(x[:-1], 0.0), y[1:]
 
 
@@ -251,9 +260,8 @@ class _Counted:
         found = self.upto[self.first[1:] - 1] - self.upto[self.first[:-1]]
         if self.normal:
             reach = NormalDist().inv_cdf(1 - chance) * self.scale * np.sqrt(cells) + cells * (_ROUNDED * self.scale)
-        else:  # Bernstein's bound
-            far = -math.log(chance) * self.scale
-            reach = far + np.sqrt(far**2 + 4 * far * self.scale * cells)
+        else:
+            reach = np.array([_all_beyond(many, self.scale, chance) for many in cells.tolist()])
         return np.asarray(np.maximum(found + reach, 1.0))
 
     def left(
@@ -537,8 +545,10 @@ class NestedCounts(Mechanism):
         if not self.together:
             return None
         sampled = math.sqrt(self.together * self.rows * share * (1 - share))
-        noise = self._noise((1 - float(_SHARE)) * self.rate) * math.sqrt(_LIKELY)
-        return self.together, max(math.atan2(_WIDER * noise, sampled), 0.05)
+        noise = self._noise((1 - float(_SHARE)) * self.rate)
+        inside = 2 * _SAMPLED * sampled + 4 * _ROUGH * self._noise(float(_SHARE) * self.rate) * math.sqrt(_FEWEST)
+        _, cells = _best(np.array(inside), 2 * _BESIDE * noise, np.array(2 * _SAMPLED * sampled))
+        return self.together, min(max(math.atan2(_WIDER * noise * math.sqrt(cells), sampled), 0.05), 1.5)
 
     def _scale(self, rate: float) -> float:
         """The scale of noise that takes so much of the rate."""
@@ -602,10 +612,11 @@ class NestedCounts(Mechanism):
         rows = np.maximum(np.max(inside, axis=0), 4 * counted.scale)
         worst = max(share * (1 - share) for share in self.shares)
         sampled = 2 * _SAMPLED * np.sqrt(np.maximum(counted.rows(0.5), 1.0) * worst * self.together)
-        stop, cells = _best(rows, 2 * _FINE * self._noise(rate), sampled)
+        errors = 2 * (_BESIDE if self.together else _FINE)
+        stop, cells = _best(rows, errors * self._noise(rate), sampled)
         share = float(_SHARE)
         fewer, finer = _best(1.5 * rows, 2 * _ROUGH * self._noise(share * rate), sampled)
-        on = _best(fewer, 2 * _FINE * self._noise((1 - share) * rate), sampled)[0]
+        on = _best(fewer, errors * self._noise((1 - share) * rate), sampled)[0]
         widths = [counted.edges[end + 1] - counted.edges[first] for first, end in found]
         goes_on = (np.max(widths, axis=0) > _FEWEST) & (on < _GAIN * stop)
         return np.where(goes_on, finer, cells), ~goes_on
