@@ -255,3 +255,22 @@ def test_a_regression_says_which_column_keeps_it_from_an_answer():
     )
     assert "how many rows have g[b]: merge" in str(many.regression("y", on=["x", "g"], epsilon=0.5).summary())
     assert "Noise hides" not in str(many.regression("y", on=["x"], epsilon=2.0).summary())
+
+
+def test_a_column_that_varies_little_is_named_for_what_it_hides_of_others():
+    """An amount of which noise hides the spread is the cause, and not the number beside it; its logarithm has one."""
+    rng = np.random.default_rng(4)
+    amount, x = np.round(np.clip(rng.lognormal(2, 1, 2000), 0, 1000), 2), np.round(rng.random(2000), 3)
+    columns = {"amount": Bounds(0, 1000, grid=0.01), "x": Bounds(0, 1, grid=1e-3), "y": Bounds(0, 1, grid=1e-3)}
+    y = np.clip(0.3 + 0.1 * x + 0.05 * np.log1p(amount) + rng.normal(0, 0.05, 2000), 0, 1)
+    table = pyarrow.table({"amount": amount, "x": x, "y": y})
+    session = Session(table, Schema(columns=columns), ledger=":memory:", budget=PureDP(20.0))
+    found = session.regression("y", on=["amount", "x"], epsilon=0.5)
+    blamed = found.design.sampled.blamed()
+    assert blamed == ["", "narrow", ""]
+    (told,) = found.design.doubts([2])
+    assert told.startswith("Noise hides how much amount varies within its bounds, 0 to 1000")
+    assert "take log1p(amount) in a formula, or leave it out" in told
+    evenly = session.regression(formula="y ~ log1p(amount) + x", epsilon=2.0)
+    assert 0 < evenly.intervals()["log1p(amount)"].width < 0.2
+    assert evenly.design.sampled.blamed() == [""] * 3

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 from statistics import NormalDist
@@ -595,18 +595,25 @@ class LeastSquares:
         except np.linalg.LinAlgError:  # a label without rows, and next to no noise
             return np.asarray(np.linalg.pinv(self._matrix, hermitian=True))
 
+    @cached_property
+    def means(self) -> Array:
+        """The mean of every term; of the constant 1."""
+        return np.asarray(self._matrix[0] / max(float(self._matrix[0, 0]), 1.0))
+
     def blamed(self) -> list[str]:
         """For every term, what keeps its coefficient from being known: that it is ``"narrow"``, so that noise hides how
-        much it varies; or goes ``"along"`` with other terms, so that noise hides how much it varies beside them; or "".
+        much it varies; or goes ``"along"`` with others that are not, so that noise hides how much it varies beside
+        them; or "".
         """
-        found = [""]
-        means = self._matrix[0] / max(float(self._matrix[0, 0]), 1.0)
-        for place, row in enumerate(self._inverse[1:], start=1):
-            centred = self.terms[place] - Linear.combined(means[place : place + 1], self.terms[:1])
+        every = range(1, len(self.terms))
+        constant = [Linear.combined(self.means[place : place + 1], self.terms[:1]) for place in every]
+        found = ["", *("" if self._surely(self.terms[k] - constant[k - 1]) else "narrow" for k in every)]
+        wide = [place for place, told in enumerate(found) if not told]
+        terms = tuple(self.terms[place] for place in wide)
+        for place, row in zip(wide[1:], replace(self, terms=terms, squares=None)._inverse[1:], strict=True):
             # What the other terms leave of a term is its pull, divided by its own weight in it.
-            left = Linear.combined(row / (row[place] or 1.0), self.terms)
-            known = [self._surely(one) for one in (centred, left)]
-            found.append("" if all(known) else "narrow" if not known[0] else "along")
+            left = Linear.combined(row / (row[wide.index(place)] or 1.0), terms)
+            found[place] = "" if self._surely(left) else "along"
         return found
 
     def _surely(self, function: Linear) -> bool:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 CONSTANT = "const"
+_LOW, _LONG = 0.1, 10.0
+"""A number whose mean is so near its lower bound, within bounds so long, is spread more evenly by a logarithm."""
 
 
 Fit = LeastSquares | LogisticFit
@@ -126,23 +128,31 @@ class FittedModel:
         return np.array([self.outcome.low, *(0.0 for _ in self.terms[1:])])
 
     def doubts(self, places: Sequence[int]) -> list[str]:
-        """What keeps coefficients of least squares from being known, and what to declare or to leave out."""
+        """What keeps these coefficients of least squares from being known, and what to declare or to leave out."""
         if not isinstance(self.sampled, LeastSquares):
             return []
         blamed, found = self.sampled.blamed(), []
         alike = [self.terms[place].name for place in places if blamed[place] == "along"]
         if alike:
-            found.append(
-                f"Noise hides how much {' and '.join(alike)} vary beside other columns: leave one of them out."
-            )
-        for term in (self.terms[place] for place in places if blamed[place] == "narrow"):
-            if term.label is not None:
-                found.append(f"Noise hides how many rows have {term.name}: merge rare labels.")
-            else:
-                ends = f"{number(term.low)} to {number(term.low + term.width)}"
-                hidden = f"Noise hides how much {term.name} varies within its bounds, {ends}"
-                found.append(f"{hidden}: declare bounds closer to its values, or ask for a slope by pairs.")
-        return found
+            *others, last = alike
+            together = f"{', '.join(others)} and {last} vary" if others else f"{last} varies"
+            found.append(f"Noise hides how much {together} beside other columns: leave one of them out.")
+        narrow = [place for place, told in enumerate(blamed) if told == "narrow"]
+        # A term that varies enough for itself suffers from those that do not.
+        own = narrow if any(not blamed[place] for place in places) else [one for one in narrow if one in places]
+        return [*found, *(self._narrow(self.terms[place], float(self.sampled.means[place])) for place in own)]
+
+    def _narrow(self, term: Coefficient, mean: float) -> str:
+        """What to do about a term of which noise hides how much it varies, from its noisy mean between its bounds."""
+        if term.label is not None:
+            return f"Noise hides how many rows have {term.name}: merge rare labels."
+        fixes = ["declare bounds closer to its values"]
+        if mean < _LOW and term.low >= 0 and term.width >= _LONG and not term.parts:
+            fixes.append(f"take log1p({term.name}) in a formula")
+        fixes.append("leave it out" if len(self.terms) > 2 else "ask for a slope by pairs")
+        ends = f"{number(term.low)} to {number(term.low + term.width)}"
+        hidden = f"Noise hides how much {term.name} varies within its bounds, {ends}"
+        return f"{hidden}: {', '.join(fixes[:-1])}, or {fixes[-1]}."
 
     def along(self, values: Mapping[str, Any]) -> Array:
         """The combination of coefficients that predicts a row."""
