@@ -17,6 +17,7 @@ from scipy import stats
 
 from discreet.core.errors import DiscreetError, SourceError
 from discreet.core.rows import Selected, choice, histograms, take, totals
+from discreet.core.rows.choice import CELL
 from discreet.core.rows.keep import kept_rows
 from discreet.core.rows.read import Dataset
 from discreet.core.rows.source import open_source
@@ -267,32 +268,38 @@ def test_an_engine_that_forgets_the_order_of_its_rows_is_not_believed(limits, mo
         totals(snapshot, Selected(columns=("x",)))
 
 
-@pytest.mark.parametrize(
-    ("groups", "rows", "first"),
-    [(1, 1, False), (2, 2, False), (3, 1, False), (2, None, False), (7, 3, False), (None, 2, False), (1, 2, True)],
-)
-def test_units_of_every_length_keep_the_documented_rows(groups, rows, first):
+@pytest.mark.parametrize("engine", [None, ENGINES[-1]])
+def test_units_of_every_length_keep_the_documented_rows(engine):
     """All lengths around the one from which rows are sorted; labels in few and in many cells, rows alike and not."""
     rng = np.random.default_rng(4)
     lengths = rng.permutation(np.repeat(np.arange(1, 21), 6))
-    unit, size = np.repeat(np.arange(lengths.size), lengths), int(lengths.sum())
-    drawn = [
-        int(cell) % 12 if one % 2 else int(cell) % 3 for one, cell in zip(unit, rng.integers(0, 99, size), strict=True)
-    ]
-    steps = rng.integers(0, 3, size)
+    unit = np.repeat(np.arange(lengths.size), lengths)
+    cells = np.where(unit % 2, rng.integers(0, 12, unit.size), rng.integers(0, 3, unit.size))
+    steps = rng.integers(0, 3, unit.size)
+    given = list(zip(*(one.tolist() for one in (unit, cells, cells, steps)), strict=True))
     labels = [f"l{place}" for place in range(12)]
-    table = pa.table({"u": unit, "l": [labels[cell] for cell in drawn], "x": steps})
+    table = pa.table({"u": unit, "l": [labels[cell] for cell in cells], "x": steps})
     schema = Schema(columns={"l": Categories(labels), "x": Bounds(0, 2, grid=1)}, unit=PrivacyUnit("u"))
-    limits = Contribution(groups=groups, rows=rows or 99)
-    snapshot = take(open_source(table), schema, salt="s")
-    selected = Selected(by=("l",), columns=("x",), contribution=limits, first=first, all_rows=rows is None)
-    found = snapshot.dataset.fetch(kept_rows(snapshot, selected))
-    kept = Counter(zip(*(found.column(name).to_pylist() for name in ("u", "c", "x1")), strict=True))
-    given = [(int(one), cell, int(step)) for one, cell, step in zip(unit, drawn, steps, strict=True)]
-    if first:
-        least = {one: min(row[1] for row in given if row[0] == one) for one in range(lengths.size)}
-        given, limits = [row for row in given if row[1] == least[row[0]]], Contribution(rows=rows)
-    assert kept == Counter(documented_choice(given, limits, "s"))
+    snapshot = take(open_source(table, engine=engine), schema, salt="s")
+
+    def kept(limits, **selected):
+        chosen = Selected(by=("l",), columns=("x",), contribution=limits, **selected)
+        rows = kept_rows(snapshot, chosen)
+        found = snapshot.dataset.fetch(rows.mutate(x0=rows[CELL]))
+        return Counter(zip(*(found.column(name).to_pylist() for name in ("u", "c", "x0", "x1")), strict=True))
+
+    for groups, rows in [(1, 1), (2, 2), (3, 1), (7, 3), (None, 2)]:
+        limits = Contribution(groups=groups, rows=rows)
+        assert kept(limits) == Counter(documented_choice(given, limits, "s"))
+    both = Contribution(groups=2, rows=99)
+    assert kept(replace(both, rows=1), all_rows=True) == Counter(documented_choice(given, both, "s"))
+    least = {one: cells[unit == one].min() for one in range(lengths.size)}
+    own = [row for row in given if row[1] == least[row[0]]]
+    assert kept(Contribution(groups=1, rows=2), first=True) == Counter(
+        documented_choice(own, Contribution(rows=2), "s")
+    )
+    total = Contribution(total=3)
+    assert kept(total) == Counter(documented_choice(given, total, "s"))
 
 
 def test_an_engine_that_puts_a_choice_beside_other_rows_is_not_believed():

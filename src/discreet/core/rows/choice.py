@@ -137,14 +137,21 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
 
     scope = [UNIT] if limits.cells is None else [UNIT, CELL]
     most = TOO_MANY if limits.rows is None else limits.rows
-    values = [rows[name] for name in snapshot.names.values()]
-    own = ibis.window(group_by=[rows[name] for name in scope])
-    ordered = ibis.window(group_by=[rows[name] for name in scope], order_by=values)
-    rows = rows.mutate(held=rows.count().over(own), position=ibis.row_number().over(ordered))
+    told, values = scope[1:], snapshot.names.values()
+    # One order of a unit's rows serves all windows, so they are sorted once.
+    ordered = ibis.window(group_by=UNIT, order_by=[*told, *values])
+    rows = rows.mutate(position=ibis.row_number().over(ordered))
+    if limits.cells is None:
+        rows = rows.mutate(held=rows.count().over(group_by=UNIT))
+    else:
+        cells = ibis.window(group_by=UNIT, order_by=CELL)
+        alike = ibis.range_window(group_by=UNIT, order_by=CELL, preceding=0, following=0)
+        facts = {"before": ibis.rank().over(cells), "place": ibis.dense_rank().over(cells)}
+        rows = rows.mutate(held=rows.count().over(alike), **facts)
+        rows = rows.mutate(position=rows.position - rows.before)
     over = rows.held > most
     if limits.groups is not None:
-        rows = rows.mutate(place=ibis.dense_rank().over(ibis.window(group_by=rows[UNIT], order_by=rows[CELL])))
-        rows = rows.mutate(reached=rows.place.max().over(group_by=rows[UNIT]) + 1)
+        rows = rows.mutate(reached=rows.place.max().over(group_by=UNIT) + 1)
         over = (rows.held > most) | (rows.reached > limits.groups)
     rows = rows.mutate(start=over.ifelse(digits(snapshot, START_DIGITS, "k", rows[UNIT]), 0))
     if limits.groups is not None:
