@@ -46,7 +46,7 @@ POINTS = np.arange(STEPS + 1) / STEPS
 LEAST, ERRORS, LEVEL = 0.935, 3.0, 0.95
 POWER = 0.75
 """Of a test at the smallest effect of its plan, which says 80 %."""
-GROUPED_ROWS = 10_000_000
+GROUPED_ROWS = 2_500_000
 """Rows of a table whose groups are the repeats."""
 COLUMN = Bounds(0, 1, grid=1 / STEPS)
 
