@@ -457,7 +457,8 @@ class RegressionQuestion(CoefficientsQuestion):
         pull, left = expected_pull(moments, term)
         if isinstance(moments, RegressionMoments) and knows_squares(moments):
             even, twice = even_totals(moments), (*moments.weighing, *moments.weighing)
-            factor = math.sqrt(largest_variance(found.mechanism)) / self._likely[0] ** 2
+            heavy, effective = self._likely  # sums go by weights, and `rows` by how many are effective
+            factor = math.sqrt(largest_variance(found.mechanism)) * (effective / heavy) ** 2
             return factor * float(np.sqrt(even.noise_of(even.weights_above(pull, pull, left, left, *twice))[0]))
         terms = sum(len(moments.terms(one)) for one in (moments.on, *self.smaller))
         last = squares_step(self._costs(moments)[-1], terms, self._rows(moments), self.schema.neighbours)
