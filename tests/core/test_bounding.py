@@ -1,5 +1,6 @@
 """Bounded totals: the same cells on every engine, exact limits, a uniform choice, and no influence of others."""
 
+import gc
 import itertools
 import shutil
 from collections import Counter, defaultdict
@@ -338,6 +339,43 @@ def test_ids_of_every_type_are_told_apart(kind):
     table = pa.table({"user": ids, "x": [5, 1, 4, 3, 2, 0]})
     schema = Schema(columns={"x": Bounds(0, 5, grid=1)}, unit=PrivacyUnit("user", contribution=Contribution(total=1)))
     assert added(table, schema, columns=("x",), salt="s").counts.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [2**64 - 1, 0, 2**63, 5], [-(2**63), 2**63 - 1, 0, -1], ["'", "", "a''b", "ä"],
+        ["\U0001f600", "\uffff", "z", "\0"], ["x" * 40 + "1", "x" * 40 + "2", "x" * 40, "?"],
+    ],
+)  # fmt: skip
+def test_pieces_end_at_ids_of_every_kind(ids, monkeypatch):
+    """Rows are asked for by the ids that pieces lie between, whatever is in them; an empty text is none."""
+    monkeypatch.setattr(choice, "_PIECE", 1)
+    kind = pa.string() if isinstance(ids[0], str) else pa.uint64() if max(ids) >= 2**63 else pa.int64()
+    table = pa.table({"user": pa.array(ids * 3, kind), "x": range(12)})
+    limits = Contribution(total=2)
+    schema = Schema(columns={"x": Bounds(0, 12, grid=1)}, unit=PrivacyUnit("user", contribution=limits))
+    rows = [(one, 0, step) for step, one in enumerate(ids * 3) if one != ""]
+    expected = documented_choice(rows, limits, "s")
+    found = added(table, schema, [("x",)], columns=("x",), salt="s")
+    assert (found.counts[0], found.sums["x",][0]) == (len(expected), sum(step for *_, step in expected))
+
+
+def test_choices_that_are_forgotten_leave_nothing_behind():
+    table = pa.table({"user": [1] * 9, "x": range(9)})
+    snapshot = take(open_source(table), Schema(columns={"x": Bounds(0, 9, grid=1)}, unit=PrivacyUnit("user")))
+    found = [kept_rows(snapshot, Selected(contribution=Contribution(total=most))) for most in range(1, 8)]
+    connection = snapshot.dataset.connection.con
+
+    def views():
+        return len(connection.execute("FROM duckdb_views() WHERE starts_with(view_name, 'discreet_marked')").fetchall())
+
+    assert views() == 2 * 7
+    assert [len(snapshot.dataset.fetch(rows)) for rows in found] == [*range(1, 8)]  # also those that are not remembered
+    del found
+    gc.collect()
+    snapshot.dataset.store("other", snapshot.table.limit(1))
+    assert views() == 2 * 4
 
 
 @pytest.mark.parametrize("count", range(1, 30))

@@ -463,7 +463,7 @@ def marked(connection: Any, name: str, table: str, bits: Any) -> Any:
     connection.con.register(name + _BITS, pa.table({"kept": bits}))
     connection.con.execute(
         f'CREATE TEMPORARY VIEW "{name}" AS SELECT rows.rowid AS rowid, rows.* '
-        f'FROM temp.main."{table}" AS rows POSITIONAL JOIN "{name}{_BITS}" AS bits WHERE bits.kept'
+        f'FROM temp.main."{table}" AS rows POSITIONAL JOIN temp.main."{name}{_BITS}" AS bits WHERE bits.kept'
     )
     return connection.table(name, database=("temp", "main"))
 
