@@ -23,6 +23,7 @@ from discreet.inference.moments import (
     Binomial,
     GammaVariance,
     NormalCovariance,
+    PartMoments,
     ReleaseLaw,
     debiased,
     largest_fourth,
@@ -43,6 +44,7 @@ from discreet.questions import (
     Variance,
 )
 from discreet.questions.covariance_matrix import MeansAndCovariances
+from discreet.questions.moments import BernsteinMoments
 
 REPLACE = Neighbours.REPLACE_ONE
 BOUNDED = {"bounded": BoundedLaplace, "boundary-inflated": BoundaryInflatedLaplace}
@@ -415,3 +417,39 @@ def test_covariances_with_a_private_size_are_covered(kind: str) -> None:
         hits.append(interval.contains(wanted).all())
         assert np.all(np.asarray(interval.high) - np.asarray(interval.low) < 0.5)
     assert np.mean(hits) >= 0.95
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("place", [0.5, 0.8])
+def test_intervals_of_a_narrow_column_are_near_the_least_that_holds_for_every_population(
+    epsilon: float, place: float
+) -> None:
+    """No private interval is shorter on average: one that is would miss populations with a few rows at a bound."""
+    rng, rows, repeats = np.random.default_rng(7), 400, 1000
+    u = np.clip(place + 0.002 * rng.standard_normal((repeats, rows)), 0, 1)
+    kept = np.arange(rows) < rng.poisson(rows * 0.8, (repeats, 1))  # of a Poisson number of rows
+    totals = np.stack([(math.comb(4, k) * u**k * (1 - u) ** (4 - k) * kept).sum(axis=1) for k in range(5)], axis=-1)
+    noisy = totals + rng.laplace(0, 1 / epsilon, totals.shape)
+    moments = PartMoments(totals=noisy, noise=2 / epsilon**2, kurtosis=3.0)
+    least = (math.log(20) - 0.95) / (1 - math.exp(-epsilon)) / (0.8 * rows)
+    for interval, scale in (
+        (moments.variance_interval(), (max(place, 1 - place) ** 2 - 0.002**2) * least),
+        (moments.mean_interval(), least),
+    ):
+        length = float(np.mean(np.asarray(interval.high) - np.asarray(interval.low)))
+        assert scale < length < 3.3 * scale
+
+
+def test_noise_that_takes_a_sum_beyond_what_it_can_be_hides_no_mean() -> None:
+    """Of zeros, noise is below what any mean explains in one release of forty: the interval stays near zero."""
+    rng, rows = np.random.default_rng(3), 300
+    noise = rng.laplace(0, 1, (4000, 5))
+    moments = PartMoments(totals=np.array([rows, 0, 0, 0, 0]) + noise, noise=2.0, kurtosis=3.0)
+    assert np.mean(moments.total(np.arange(5) / 4) < -1.96 * math.sqrt(2 * 30 / 16)) > 0.02
+    for interval in (moments.mean_interval(), moments.variance_interval()):
+        assert np.max(interval.high) < 0.1
+        assert np.mean(np.asarray(interval.low) <= 0) > 0.95 - 3 * math.sqrt(0.05 * 0.95 / 4000)
+    exact = BernsteinMoments(bounds=((0, 10),), degrees=(1,)).exact([0.0] * rows, neighbours=Neighbours.ADD_REMOVE)
+    mechanism = Laplace.calibrate(PureDP(1.0), exact.sensitivity)
+    ends = [float(release(exact, mechanism, rng=seed).noise_interval().high) for seed in range(300)]
+    assert max(ends) < 1

@@ -17,7 +17,7 @@ import scipy
 from numpy.typing import NDArray
 
 from discreet.core import requirements
-from discreet.inference.moments import UNSEEN, Booleans, hull, moment_weights, within
+from discreet.inference.moments import UNSEEN, Booleans, hull, moment_weights, moved_back, within
 from discreet.inference.noise import MonteCarlo
 from discreet.inference.tables import ChiSquareResult, compared
 from discreet.results.display import Interval
@@ -218,6 +218,8 @@ class DesignMoments:
         total = ((a * self.sum("u") + b * self.sum("uy")) * self.scale).sum(axis=-1)
         if self.total:
             total = total - point
+        else:
+            total = total + moved_back(self.scale @ self.sum("uy"), self.scale @ self.sum("u"))
         variance, fourth = self._noise(point)
         spread = self.sampling(point) if sampled else np.zeros(np.shape(point))
         heavy, _ = self._at_estimate

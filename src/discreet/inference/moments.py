@@ -123,6 +123,19 @@ def _farthest(accepts: Callable[[Any], Booleans], centre: Array, end: Array) -> 
     return np.asarray(centre + outside * (end - centre))
 
 
+def moved_back(total: Array, rows: Array) -> Array:
+    """What takes a noisy sum of numbers from 0 to 1 back to what it can be: from 0 to the number of rows.
+
+    A test that asks how far the sum is from an expected one then accepts more, and never less.
+
+    Examples
+    --------
+    >>> moved_back(np.array([-3.0, 4.0, 12.0]), np.array(10.0)).tolist()
+    [3.0, 0.0, -2.0]
+    """
+    return np.asarray(np.where(rows > 0, np.clip(total, 0.0, np.maximum(rows, 0.0)) - total, 0.0))
+
+
 def variance_moves(
     multiplied: ArrayLike, mean: float, variance: float | None = None, *, public_size: bool = False
 ) -> list[float]:
@@ -209,7 +222,8 @@ class PartMoments(NoisyTotals):
         """True where the interval for the population's mean of u covers ``theta``."""
         point = np.asarray(theta, dtype=float)
         weights = moment_weights(self.degree, 1, point)
-        total = self.total(weights)
+        first = moment_weights(self.degree, 1)
+        total = self.total(weights) + moved_back(self.total(first), self.total(np.ones_like(first)))
         noise, fourth = self.noise_of(weights)
         sampling = self.rows_per_unit * self.rows * self._mean_spread(point)
         # A right-skewed population (its mean near the lower bound) has the longer tail above.
@@ -232,7 +246,9 @@ class PartMoments(NoisyTotals):
     def accepts_variance(self, variance: Any, level: float = 0.95) -> Booleans:
         """True where the interval for the population's variance of u covers ``variance``."""
         value = np.asarray(variance, dtype=float)
+        squares = self.total(self._squares_around[1])
         total = self.total(self._squares_around[1] - value[..., None])
+        total = total + moved_back(squares, self.total(np.ones(self.degree + 1)))
         off = self.mean_error
         noise, fourth = self._noise_around(value)
         sampling = self.rows_per_unit * self.rows * self._variance_spread(value)

@@ -344,6 +344,8 @@ def ratio_interval(
     alpha = 1 - requirements.level(level)
     top, bottom = np.broadcast_arrays(*(np.asarray(total, dtype=float) for total in totals))
     low, high = ((end - centre) / reach for end in bounds)
+    # No sum is outside: to say so brings it nearer to what any mean would make it, and accepts more.
+    top = np.where(bottom > 0, np.clip(top, low * np.maximum(bottom, 0.0), high * np.maximum(bottom, 0.0)), top)
     tail = _tail(mechanism)
 
     def accepted(theta: Array) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.core import requirements
 from discreet.inference.design import measured_moments
-from discreet.inference.moments import Array, Booleans, hull, tilted, within
+from discreet.inference.moments import Array, Booleans, hull, moved_back, tilted, within
 from discreet.inference.noise import NoisyTotals
 from discreet.results.display import Interval
 
@@ -67,7 +67,7 @@ class UnitMoments(NoisyTotals):
         point = np.asarray(theta, dtype=float)
         across = point[..., None]
         weights = self._of["uy"] - across * self._of["u"]
-        total = self.total(weights)
+        total = self.total(weights) + moved_back(self.total(self._of["uy"]), self.total(self._of["u"]))
         noise, fourth = self.noise_of(weights)
         # u(y − θ) of a unit lies between −θ and 1 − θ, and has the mean 0 where θ is the mean of rows
         squares = self.cautious(self._of["uuyy"] - 2 * across * self._of["uuy"] + across**2 * self._of["uu"])
