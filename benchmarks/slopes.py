@@ -23,7 +23,7 @@ from discreet.questions.slope import PairSlopes
 Array = NDArray[np.float64]
 STORED = Path(__file__).parent / "results" / "slopes.json"
 DESIGNS = ((300, 0.05), (300, 0.2), (3000, 0.05))
-REPEATS = 400
+REPEATS = 1000
 SCHEMA = Schema(columns={"x": Bounds(0, 1, grid=1e-6), "y": Bounds(0, 1, grid=1e-6)})
 SLOPE, KNOWN, MATCHINGS = 0.4, 2.0, 10
 

@@ -22,7 +22,15 @@ from discreet import (
 from discreet.core.errors import DiscreetError
 from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.choices import nested_counts
-from discreet.mechanisms.choices.nested_counts import NestedCounts, _Counted, _possible, _sums, _variance, noise_beyond
+from discreet.mechanisms.choices.nested_counts import (
+    Matchings,
+    NestedCounts,
+    _Counted,
+    _possible,
+    _sums,
+    _variance,
+    noise_beyond,
+)
 from discreet.mechanisms.geometric import GeometricLaw
 from discreet.mechanisms.mechanism import mechanism_from_dict
 from discreet.questions import QuantileQuestion, Quantiles
@@ -277,6 +285,27 @@ def test_what_plans_simulate_is_as_wide_as_what_is_drawn(rate):
     ]
     drawn, simulated = (np.mean(one[..., 2] - one[..., 0], axis=0) for one in both)
     np.testing.assert_allclose(simulated, drawn, rtol=0.06, atol=1)
+
+
+@pytest.mark.parametrize(("rows", "pairs"), [(2, 3), (9, 4), (60, 16), (61, 16), (200, 4), (1000, 16)])
+def test_pairs_exceed_a_half_by_the_mean_of_the_upper_part(rows, pairs):
+    """By drawing, for the matching that is counted; and no number of rows above has more pairs for one of it."""
+    of = Matchings(pairs, rows)
+    assert of.counted(rows) == sum(min(pairs, rows - 1 - one) for one in range(rows))
+    heads = np.sort(np.random.default_rng(2).binomial(of.disjoint(rows), 0.5, 400_000))[::-1]
+    for chance in (0.5, 0.1, 0.01):
+        above = heads[: int(400_000 * chance)].mean() - of.disjoint(rows) / 2
+        assert of.beyond(of.counted(rows), np.array([chance]))[0] >= 0.99 * of.alike * above
+        assert of.beyond(of.counted(rows), np.array([chance]))[0] < 1.01 * of.alike * max(above, 0.5) + 1e-6
+    for more in range(rows, rows + 400):
+        assert of.counted(more) / of.disjoint(more) <= of.alike
+
+
+@pytest.mark.parametrize("given", [{"shares": (0.4,)}, {"shares": (0.5, 0.6)}, {"together": 2}, {"groups": 2}])
+def test_pairs_have_a_median_alone(given):
+    usual = {"shares": (0.5,), "together": 1, "groups": 1, "pairs": 4, "lowest": 0, "highest": 9, "grid": 1.0}
+    with pytest.raises(DiscreetError, match="pairs"):
+        NestedCounts(rate=1.0, miss=0.05, **usual | given)
 
 
 @pytest.mark.parametrize("first", [(500,), (40, 80, 160, 640), (1, 1000)])

@@ -23,7 +23,7 @@ from discreet import (
 )
 from discreet.core.errors import InvalidParameter, NoPopulationInterval
 from discreet.questions import SlopeQuestion
-from discreet.questions.slope import PairSlopes, keyed, ladder_edges, pair_slopes, sampled_share
+from discreet.questions.slope import PairSlopes, keyed, ladder_edges, pair_slopes
 
 SMALL = {"predictor": Bounds(0, 2, grid=1), "outcome": Bounds(0, 1, grid=1)}
 WIDE = Schema(columns={"x": Bounds(0, 1, grid=1e-6), "y": Bounds(0, 1, grid=1e-6)})
@@ -80,14 +80,6 @@ def test_slopes_are_those_of_pairs_by_hand():
             side = (1 if bits[i] != bits[i + apart] else -1) if y1 == y2 else y2 - y1
             wanted.append((y2 - y1) / (x2 - x1) if x1 != x2 else math.copysign(math.inf, side))
     assert pair_slopes(rows_of, 2, "s").tolist() == wanted
-
-
-@pytest.mark.parametrize(("rows", "pairs", "chance"), [(200, 4, 0.02), (1000, 16, 0.01)])
-def test_the_sampled_share_is_the_mean_of_the_lowest_part(rows, pairs, chance):
-    """By drawing: the mean of the lowest part of binomial shares."""
-    least = (rows - 3 * pairs) // 2
-    shares = np.sort(np.random.default_rng(2).binomial(least, 0.5, 400_000) / least)
-    assert sampled_share(rows, pairs, chance) == pytest.approx(shares[: int(400_000 * chance)].mean(), abs=2e-3)
 
 
 def line(rng, n, spread=0.05):

@@ -47,8 +47,6 @@ _PER_UNIT = 4096
 """Cells of the ladder per unit of asinh(slope/scale): a cell is as wide as 1/4096 of its slope."""
 _FIRST = 0.12, 0.4, 0.9, 1.6, 3.0
 """Where the first counts are divided, to both sides, in such units: slopes are rarely much smaller than their scale."""
-_SAMPLING = 0.4
-"""Part of an interval's error that sampling may take on either side; the noise has the rest."""
 _DATA_SETS, _ANSWERS = 40, 8
 """From each data set so many releases: 95 % of the errors are then known to about 5 %."""
 _MOST_PAIRS = 100
@@ -98,28 +96,6 @@ def ladder_edges(scale: float, cells: int) -> Array:
     """Edges between 2·cells + 1 cells around zero: even in asinh(slope/scale)."""
     half = scale * np.sinh((np.arange(cells) + 0.5) / _PER_UNIT)
     return np.concatenate([-half[::-1], half])
-
-
-@lru_cache(maxsize=64)
-def sampled_share(rows: int, pairs: int, chance: float) -> float:
-    """The share of pairs that a sample has below the population's median is above this but for a chance.
-
-    The average of a binomial share's lowest part: what an average over matchings cannot go below (section 3).
-
-    Examples
-    --------
-    >>> sampled_share(300, 4, 0.02), sampled_share(10_000, 4, 0.02)
-    (0.399433, 0.482872)
-    """
-    from scipy import stats  # heavy, and only needed where there is an interval for the population
-
-    least = max((rows - 3 * pairs) // 2, 1)
-    counts = np.arange(least + 1)
-    upto = stats.binom.cdf(counts, least, 0.5)
-    last = int(np.searchsorted(upto, chance))
-    whole = stats.binom.pmf(counts[:last], least, 0.5)
-    low = float(whole @ counts[:last] + (chance - whole.sum()) * last) / (chance * least)
-    return math.floor(low * 10**6) / 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,26 +168,16 @@ class PairSlopes(Statistic):
         steps, found = np.unique(np.concatenate([ends, places]).astype(np.int64), return_counts=True)
         return np.array([steps, found - np.isin(steps, ends)])
 
-    def _enclosed(self) -> tuple[float, float]:
-        """The shares of pairs that an interval must enclose."""
-        if self.rows_at_least is None:
-            return 0.5, 0.5
-        low = sampled_share(self.rows_at_least, self.pairs, _SAMPLING * (1 - self.interval))
-        return low, round(1 - low, 6)
-
     def targets(self) -> dict[str, Any]:
         """The ladder."""
         return {"lowest": -self.cells, "highest": self.cells, "grid": 1.0}
 
     def intervals(self) -> dict[str, Any]:
-        """What has to be read from counts: the shares to enclose, and the median between them."""
-        low, high = self._enclosed()
-        apart, error = (low, 0.5, high) if low < high else (0.5,), 1 - self.interval
-        # What sampling takes on either side is not left for the noise.
-        miss = error if self.rows_at_least is None else (1 - 2 * _SAMPLING) * error
+        """What has to be read from counts: the median, of the data or of the population."""
+        sampled = {} if self.rows_at_least is None else {"together": 1, "rows": self.rows_at_least, "pairs": self.pairs}
         to_a_side = [step for one in _FIRST if (step := round(one * _PER_UNIT)) < self.cells]
         first = (*(-step for step in reversed(to_a_side)), *to_a_side)
-        return {"shares": apart, "miss": miss, "first": first, **self.targets()}
+        return {"shares": (0.5,), "miss": 1 - self.interval, "first": first, **sampled, **self.targets()}
 
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """How far one row moves the counts."""

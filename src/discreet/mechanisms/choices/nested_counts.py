@@ -147,6 +147,8 @@ _STEPS, _WIDER = 40, 1.7
 _NUMBER = 0.02
 """Part of the chance to miss a quantile that is left to the number of rows, which is noisy, too."""
 _HALVINGS = 50
+_UPPER = 20.0
+"""Standard errors beyond which a binomial number hardly comes."""
 
 
 @lru_cache(maxsize=64)
@@ -203,10 +205,68 @@ def sampled_beyond(share: float, rows: Array, far: Array) -> Array:
     return np.asarray(np.minimum(many * (high - share) + 1, many * (1 - share)))
 
 
+@dataclass(frozen=True)
+class Matchings:
+    """Pairs of rows that are counted: every row with each of the next ``pairs`` of at least ``rows``, in random order.
+
+    Their share on one side of the population's median is an average over matchings (docs/proofs/slope.md, section 3).
+    """
+
+    pairs: int
+    rows: int
+
+    def counted(self, rows: int) -> int:
+        """Pairs of so many rows."""
+        apart = min(self.pairs, rows - 1)
+        return apart * rows - apart * (apart + 1) // 2
+
+    def disjoint(self, rows: int) -> int:
+        """Pairs in a matching, at least."""
+        return max((rows - 3 * self.pairs) // 2, 1)
+
+    @cached_property
+    def alike(self) -> float:
+        """The most counted pairs for one of a matching: with more rows there are fewer."""
+        least = max(self.rows, 2)
+        rows = range(least, max(least, 3 * self.pairs + 4) + 2)
+        return float(max(up(Fraction(self.counted(each), self.disjoint(each))) for each in rows))
+
+    def beyond(self, counted: float, chances: Array) -> Array:
+        """Pairs by which those on one side exceed a half, but for these chances, where at most so many are counted.
+
+        Examples
+        --------
+        >>> Matchings(4, 300).beyond(1190.0, np.array([0.02])).round(1).tolist()
+        [120.1]
+        """
+        rows = max(math.floor((counted + self.pairs * (self.pairs + 1) / 2) / self.pairs), 2 * self.pairs + 2)
+        return np.asarray(self.alike * (1 + 1e-9) * _upper_mean(self.disjoint(rows), chances))
+
+
+def _upper_mean(many: int, chances: Array) -> Array:
+    """The mean of the upper part of a number of heads, less its own mean, for parts of such sizes."""
+    from scipy import stats  # heavy, and only needed here
+
+    far = min(math.ceil(_UPPER * math.sqrt(many) / 2) + 1, many // 2 + 1)
+    counts = np.arange(max(many // 2 - 1, 0), min(many // 2 + far, many) + 1)
+    beyond = stats.binom.sf(counts, many, 0.5)  # P(B > count), which falls from a half or more
+    # Σ over counts of min(P(B > count), part): of the upper part its share of numbers above each count.
+    own = np.minimum(beyond, chances[:, None]).sum(axis=1) / chances
+    return np.asarray(np.maximum(own + counts[0] - many / 2, 0.0))
+
+
 # ---- A round: noisy counts of cells, what they leave of a quantile, and the cells of the next round
 #
 # All groups go through a round at once, as one list of edges, group after group. An edge is told by its distance from
 # the lowest point of the grid. A group's last edge begins no cell; its count is 0.
+
+
+Sample = tuple[int | Matchings, float]
+"""How many rows of a sample may be alike, or the pairs that are counted; and the angle of `convex_steps`."""
+
+
+def _alike(together: int | Matchings) -> float:
+    return together.alike if isinstance(together, Matchings) else float(together)
 
 
 @dataclass(frozen=True)
@@ -265,7 +325,7 @@ class _Counted:
         return np.asarray(np.maximum(found + reach, 1.0))
 
     def left(
-        self, share: float, miss: float | None = None, *, exact: bool = True, sample: tuple[int, float] | None = None
+        self, share: float, miss: float | None = None, *, exact: bool = True, sample: Sample | None = None
     ) -> tuple[quantile.Integers, quantile.Integers, quantile.Integers]:
         """For each group the first and the last cell that the quantile may lie in, and the one that it seems to lie in.
 
@@ -280,7 +340,7 @@ class _Counted:
         above, below = ~inner, ~inner
         if miss is None:
             terms = (1 - share) ** 2 * lower + share**2 * (cells - lower)
-            sampled = self.each(self.rows(0.5)) * share * (1 - share) * (0 if sample is None else sample[0])
+            sampled = self.each(self.rows(0.5)) * share * (1 - share) * (0.0 if sample is None else _alike(sample[0]))
             reach = _ROUGH * np.sqrt(_variance(self.scale, self.normal) * terms) + _SAMPLED * np.sqrt(sampled)
             above, below = above | (over <= reach), below | (over >= -reach)
         else:
@@ -304,7 +364,7 @@ class _Counted:
         inner: NDArray[np.bool_],
         miss: float,
         exact: bool,
-        sample: tuple[int, float] | None,
+        sample: Sample | None,
     ) -> NDArray[np.bool_]:
         """Whether noise, or noise and sampling together, reach so far."""
         of = lower[inner], cells[inner], self.scale
@@ -312,7 +372,11 @@ class _Counted:
             return _possible(share, side[inner], *of, miss / 2, exact, self.normal)
         rows, (together, widest) = self.rows(_NUMBER * miss), sample
         away, noise = convex_steps((1 - _NUMBER) * miss / 2, widest)
-        sampled = together * sampled_beyond(q, rows / together, away)
+        if isinstance(together, Matchings):
+            chances = np.array([NormalDist().cdf(-far) for far in away.tolist()])
+            sampled = np.array([together.beyond(float(one), chances) for one in rows])
+        else:
+            sampled = together * sampled_beyond(q, rows / together, away)
         found = np.zeros(int(inner.sum()), dtype=bool)
         for turn, reach in enumerate(noise.tolist()):
             open_ = np.flatnonzero(~found)
@@ -321,9 +385,7 @@ class _Counted:
             found[open_] = _possible(share, beyond, of[0][open_], of[1][open_], self.scale, chance, exact, self.normal)
         return found
 
-    def interval(
-        self, share: float, miss: float, *, exact: bool, sample: tuple[int, float] | None
-    ) -> quantile.Integers:
+    def interval(self, share: float, miss: float, *, exact: bool, sample: Sample | None) -> quantile.Integers:
         """Lower end, estimate and upper end of each group, in steps above the lowest point."""
         first, last, seems = self.left(share, miss, exact=exact, sample=sample)
         over = self.over(share)
@@ -399,6 +461,9 @@ class NestedCounts(Mechanism):
         0 where they are for the data.
     rows
         At least so many rows: intervals for the population are then the narrowest, and right for any number.
+    pairs
+        With how many later rows each row makes one of the pairs that are counted, where it is pairs of a sample, whose
+        median is asked for; 0 where rows are counted.
     first
         Edges of the first round between both ends, where fewer than those of `ladder` serve: each costs noise.
 
@@ -427,12 +492,17 @@ class NestedCounts(Mechanism):
     normal: bool = False
     together: int = 0
     rows: int = 1
+    pairs: int = 0
     first: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if requirements.instance("together", self.together, int, "together=0, or 1"):
             requirements.positive_integer("together", self.together)
         requirements.positive_integer("rows", self.rows)
+        if requirements.instance("pairs", self.pairs, int, "pairs=0, or 16"):
+            requirements.positive_integer("pairs", self.pairs)
+            if tuple(self.shares) != (0.5,) or self.together != 1 or self.groups != 1:
+                raise InvalidParameter("pairs", self.pairs, "have a median alone", "Pass shares=(0.5,), together=1.")
         requirements.instance("normal", self.normal, bool, "normal=True or False")
         object.__setattr__(self, "rate", requirements.positive("rate", self.rate))
         quantile.require_grid(self)
@@ -486,7 +556,7 @@ class NestedCounts(Mechanism):
 
     def parameters(self) -> dict[str, Any]:
         """The fields; what was stored before there was normal noise, or sampling, says nothing of them."""
-        usual = {"normal": False, "together": 0, "rows": 1, "first": []}
+        usual = {"normal": False, "together": 0, "rows": 1, "pairs": 0, "first": []}
         return {name: told for name, told in super().parameters().items() if told != usual.get(name)}
 
     def check(self, exact: Exact) -> None:
@@ -540,15 +610,21 @@ class NestedCounts(Mechanism):
         worst = max((1 - share) ** 2 + share**2 for share in self.shares)
         return math.sqrt(_variance(self._scale(rate), self.normal) * worst * len(self.shares) / 2)
 
-    def _sample(self, share: float) -> tuple[int, float] | None:
+    @cached_property
+    def _sampled_as(self) -> int | Matchings:
+        return Matchings(self.pairs, self.rows) if self.pairs else self.together
+
+    def _sample(self, share: float) -> Sample | None:
         """How many rows of a sample may be alike, and the widest angle of noise beside sampling that is likely."""
         if not self.together:
             return None
-        sampled = math.sqrt(self.together * self.rows * share * (1 - share))
+        counted = self._sampled_as.counted(self.rows) if isinstance(self._sampled_as, Matchings) else self.rows
+        sampled = math.sqrt(_alike(self._sampled_as) * counted * share * (1 - share))
         noise = self._noise((1 - float(_SHARE)) * self.rate)
         inside = 2 * _SAMPLED * sampled + 4 * _ROUGH * self._noise(float(_SHARE) * self.rate) * math.sqrt(_FEWEST)
         _, cells = _best(np.array(inside), 2 * _BESIDE * noise, np.array(2 * _SAMPLED * sampled))
-        return self.together, min(max(math.atan2(_WIDER * noise * math.sqrt(cells), sampled), 0.05), 1.5)
+        widest = min(max(math.atan2(_WIDER * noise * math.sqrt(cells), sampled), 0.05), 1.5)
+        return self._sampled_as, widest
 
     def _scale(self, rate: float) -> float:
         """The scale of noise that takes so much of the rate."""
@@ -611,7 +687,7 @@ class NestedCounts(Mechanism):
         inside = [counted.upto[end + 1] - counted.upto[first] for first, end in found]
         rows = np.maximum(np.max(inside, axis=0), 4 * counted.scale)
         worst = max(share * (1 - share) for share in self.shares)
-        sampled = 2 * _SAMPLED * np.sqrt(np.maximum(counted.rows(0.5), 1.0) * worst * self.together)
+        sampled = 2 * _SAMPLED * np.sqrt(np.maximum(counted.rows(0.5), 1.0) * worst * _alike(self._sampled_as))
         errors = 2 * (_BESIDE if self.together else _FINE)
         stop, cells = _best(rows, errors * self._noise(rate), sampled)
         share = float(_SHARE)
