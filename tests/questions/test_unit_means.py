@@ -21,7 +21,7 @@ from discreet.mechanisms.laplace import Laplace
 from discreet.questions.grouped import Grouped
 from discreet.questions.mean import MeanQuestion
 from discreet.questions.moments import BernsteinMoments
-from discreet.questions.unit_means import UnitMeanRelease, UnitParts
+from discreet.questions.unit_means import UnitParts
 from discreet.results.release import Release, statistic_from_dict
 from tests.core.test_all_rows import LARGEST, NUMBERS, SALT, row_parts, rows_of, schema_of, snapshot
 
@@ -204,7 +204,7 @@ def test_an_answer_says_what_totals_of_rows_say_and_reads_back():
     truth = float(np.mean(table["y"].to_numpy()))
     asked = Session(table, schema(), ledger=":memory:", budget=PureDP(30.0))
     found = asked.mean("y", epsilon=3.0)
-    assert isinstance(found, UnitMeanRelease)
+    assert isinstance(found.statistic, UnitParts)
     assert found.noise_interval(0.999999).contains(truth)
     assert found.count == pytest.approx(len(table), abs=60)
     assert found.count_error(0.95) > 0

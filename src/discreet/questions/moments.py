@@ -275,6 +275,19 @@ class BernsteinMoments(Statistic):
         return tuple(product(*(range(count) for count in self.shape)))
 
     @property
+    def counts(self) -> Array:
+        """The weights of the totals that give the number of rows."""
+        return np.ones(self.size)
+
+    def moments_of(self, release: Release) -> PartMoments:
+        """What was released, as moments between the bounds."""
+        return PartMoments(**marginal_totals(release, 0))
+
+    def rows_of_unit(self, release: Release) -> float:
+        """The most rows of one unit in a group."""
+        return self.moments_of(release).rows_per_unit
+
+    @property
     def ends(self) -> tuple[float, float]:
         """Bounds of the first column."""
         return self.bounds[0]
@@ -376,6 +389,11 @@ class MomentsRelease(Release):
         return isinstance(self.statistic, BernsteinMoments)
 
     @property
+    def _in_two(self) -> bool:
+        """True where a sum and a count were released, and no parts."""
+        return not hasattr(self.statistic, "moments_of")
+
+    @property
     def _of(self) -> BernsteinMoments:
         return cast(BernsteinMoments, self.statistic)
 
@@ -396,7 +414,7 @@ class MomentsRelease(Release):
     @cached_property
     def moments(self) -> PartMoments:
         """The totals as moments between the bounds, with the distribution of their noise."""
-        return PartMoments(**marginal_totals(self, 0))
+        return self._of.moments_of(self)
 
     def divided(self, totals: Any) -> Array:
         """Totals without the weights, the parts along the last axis."""
@@ -405,19 +423,21 @@ class MomentsRelease(Release):
     @property
     def most_rows(self) -> float:
         """The most rows of one unit in a group."""
-        return self.moments.rows_per_unit
+        return self._of.rows_of_unit(self)
 
     def count_error(self, level: float) -> float:
         """The noise in the number of rows stays below this with probability ``level``; 0 where the number is public."""
-        return combined_error(self.mechanism, self.divided(1.0), level) if self.moments.size is None else 0.0
+        return (
+            combined_error(self.mechanism, self.divided(self._of.counts), level) if self.moments.size is None else 0.0
+        )
 
     def _totals(self) -> tuple[float, float]:
         """The noisy sum of positions and the noisy count."""
-        if not self._in_parts:
+        if self._in_two:
             top, bottom = (float(part) for part in np.asarray(self.value))
             return top, bottom
         parts = self.moments.parts
-        return float(parts @ self._of.positions), float(parts.sum())
+        return float(parts @ self._of.positions), float(parts @ self._of.counts)
 
     def place(self) -> tuple[tuple[float, float], float, float]:
         """Bounds, centre and reach: the mean is centre + reach·sum/count."""
@@ -425,11 +445,12 @@ class MomentsRelease(Release):
 
     def noise_weights(self, theta: Any) -> Array:
         """Weights of the noises in sum − θ·count."""
-        if not self._in_parts:
+        if self._in_two:
             return np.array([np.ones_like(theta), -theta])
         # A public n is exact: its noise was taken out of the totals, of parts alike on both sides of the middle.
         moved = np.asarray(theta) if self.moments.size is None else np.zeros(np.shape(theta))
-        return np.asarray((np.subtract.outer(self._of.positions, moved).T / self._of.factors).T)
+        weights = np.add.outer(self._of.positions, 0 * moved) - np.multiply.outer(self._of.counts, moved)
+        return np.asarray((weights.T / self._of.factors).T)
 
     @property
     def count(self) -> float:
@@ -462,7 +483,7 @@ class MomentsRelease(Release):
 
     def _require_squares(self) -> None:
         if self._of.degrees[0] < 2:
-            raise AttributeError(f"a {self.measure} alone has no variance. Leave out variance=False.")
+            raise AttributeError(f"a {self.measure} alone has no variance of rows. Ask with variance=True.")
 
     @property
     def standard_deviation(self) -> float:
@@ -526,7 +547,7 @@ class MomentsRelease(Release):
         """
         if self._spread:
             return self._as_asked(self.population_variance_interval(level))
-        if not self._in_parts:
+        if self._in_two:
             return self._worst_interval(level)
         self.require_sample()
         return self._placed(self.moments.mean_interval(level))

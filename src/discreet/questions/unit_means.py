@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -23,14 +22,12 @@ from discreet.core.rows import Selected, Snapshot, unit_totals
 from discreet.core.rows.expressions import TOO_MANY
 from discreet.core.schema import Bounds, Contribution, in_parts
 from discreet.core.sensitivity import Sensitivity
-from discreet.inference.noise import combined_error, excess_kurtosis, largest_variance
+from discreet.inference.noise import excess_kurtosis, largest_variance
 from discreet.inference.unit_means import UnitMoments, unit_moments
 from discreet.mechanisms.additive import additive_noise
 from discreet.mechanisms.gaussian import Gaussian
 from discreet.questions.moments import Array, MomentsRelease, moments_forecast, part_weights, weighed_sensitivity
 from discreet.questions.question import Expected, Measurement, fractions
-from discreet.results.display import Interval
-from discreet.results.frames import Reading
 from discreet.results.release import Release, Statistic
 
 _INNER = {1.0: Fraction(5, 2), 2.0: Fraction(187, 50)}
@@ -68,6 +65,7 @@ class UnitParts(Statistic):
 
     name: ClassVar[str] = "unit_parts"
     of: ClassVar[Literal["mean"]] = "mean"
+    degrees: ClassVar[tuple[int]] = (1,)
     size: ClassVar[int] = 6
     bounds: tuple[float, float]
     rows: int
@@ -85,7 +83,7 @@ class UnitParts(Statistic):
         requirements.instance("weighed", self.weighed, bool, "weighed=True or False")
 
     def release_type(self) -> type[Release]:
-        return UnitMeanRelease
+        return MomentsRelease
 
     @property
     def title(self) -> str:
@@ -129,6 +127,19 @@ class UnitParts(Statistic):
         """The same as floats."""
         return np.array([float(weight) for weight in self.multiplied])
 
+    def moments_of(self, release: Release) -> UnitMoments:
+        """What was released, as moments of units; that of rows is their mean alone."""
+        return UnitMoments(
+            totals=np.asarray(release.value, dtype=float) / self.factors,
+            noise=largest_variance(release.mechanism) / self.factors**2,
+            kurtosis=excess_kurtosis(release.mechanism.law(0.0)),
+            inner=self.inner,
+        )
+
+    def rows_of_unit(self, _: Release) -> float:
+        """The most rows of one unit."""
+        return self.rows
+
     def sensitivity(self, *, neighbours: Neighbours) -> Sensitivity:
         """The distance by which one unit moves the totals."""
         requirements.instance("neighbours", neighbours, Neighbours, "Neighbours.ADD_REMOVE")
@@ -145,57 +156,6 @@ class UnitParts(Statistic):
         left -= (c - 1) * (b + a - bb - 2 * ab - aa)  # u(1 − u), added up
         parts = (bb, 2 * ab, aa, c * (b - bb - ab), c * (a - aa - ab), left)
         return [factor * part for factor, part in zip(self.multiplied, parts, strict=True)]
-
-
-@dataclass(frozen=True)
-class UnitMeanRelease(MomentsRelease):
-    """Noisy totals of units, and the mean of rows that is read from them.
-
-    The population interval counts how much the units differ, as it was measured. The variance of rows is not known.
-    """
-
-    @property
-    def _parts(self) -> UnitParts:
-        return cast(UnitParts, self.statistic)
-
-    @cached_property
-    def moments(self) -> Any:
-        """The totals as moments of units, with the distribution of their noise."""
-        return UnitMoments(
-            totals=self.divided(self.value),
-            noise=largest_variance(self.mechanism) / self._parts.factors**2,
-            kurtosis=excess_kurtosis(self.mechanism.law(0.0)),
-            inner=self._parts.inner,
-        )
-
-    @property
-    def most_rows(self) -> float:
-        return self._parts.rows
-
-    def count_error(self, level: float) -> float:
-        return combined_error(self.mechanism, self._parts.counts / self._parts.factors, level)
-
-    def _totals(self) -> tuple[float, float]:
-        parts = self.moments.parts
-        return float(parts @ self._parts.positions), float(parts @ self._parts.counts)
-
-    def noise_weights(self, theta: Any) -> Array:
-        point = np.asarray(theta, dtype=float)
-        weights = np.add.outer(self._parts.positions, 0 * point) - np.multiply.outer(self._parts.counts, point)
-        return np.asarray((weights.T / self._parts.factors).T)
-
-    def _require_squares(self) -> None:
-        raise AttributeError("the totals of units have no variance of rows. Ask with variance=True.")
-
-    def population_interval(self, level: float = 0.95) -> Interval:
-        """Interval for the population's mean of rows: noise and the sampling of units together."""
-        self.require_sample()
-        return self._placed(self.moments.mean_interval(level))
-
-    def readings(self, columns: Sequence[str] = ()) -> list[Reading]:
-        """The mean, with both intervals."""
-        noise, population = self.noise_interval(), self.known_population_interval()
-        return [Reading("", self.mean, noise, population, measure="mean", standard_error=self.standard_error)]
 
 
 def units_measurement(question: Any, by: tuple[str, ...], bounds: Bounds, expected: Expected) -> Measurement | None:
