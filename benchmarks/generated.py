@@ -301,7 +301,7 @@ def regression(kind: str, rng: np.random.Generator, repeats: int) -> dict[str, A
     columns: dict[str, Any] = {"y": COLUMN, "x": COLUMN, "g": Categories(["usual", "rare"])}
     columns["yes"] = Categories([False, True])
     if kind == "slope":  # so fine that pairs of rounded outcomes have the slope of the line
-        columns["y"] = Bounds(0, 1, grid=2**-24)
+        columns["y"] = Bounds(0, 1, grid=1e-9)
     start, steep = float(rng.uniform(-3, 1)), float(rng.uniform(-3, 3))
     centre = 0.25 + 0.5 * errors.mean  # y stays within its bounds, so that the line is the truth
 
