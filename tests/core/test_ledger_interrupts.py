@@ -53,12 +53,17 @@ def test_interrupt_while_opening(tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger", PureDP(1000.0)) as ledger:
         for _ in range(3):
             spend(ledger)
-    total, _ = interrupted(lambda: Ledger(tmp_path / "ledger").close(), None)
-    for at in range(1, total, max(1, total // 200)):
-        _, stopped = interrupted(lambda: Ledger(tmp_path / "ledger").close(), at)
-        with Ledger(tmp_path / "ledger", timeout=0.2) as ledger:
-            spend(ledger, 0.001)
-        del stopped
+
+    def opened_again() -> None:
+        total, _ = interrupted(lambda: Ledger(tmp_path / "ledger").close(), None)
+        for at in range(1, total, max(1, total // 200)):
+            _, stopped = interrupted(lambda: Ledger(tmp_path / "ledger").close(), at)
+            with Ledger(tmp_path / "ledger", timeout=0.2) as ledger:
+                spend(ledger, 0.001)
+            del stopped
+
+    with ThreadPoolExecutor(1) as alone:  # which takes along the exceptions that an interrupt left being handled
+        alone.submit(opened_again).result()
     gc.collect()  # here, where the warning is expected
 
 

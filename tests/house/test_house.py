@@ -234,7 +234,7 @@ MOST = {
     "regression: lines": 1_565,
     "regression: calls from room to room": 183,
     "run: files": 63,
-    "run: lines": 4_457,
+    "run: lines": 4_465,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
