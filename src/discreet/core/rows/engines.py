@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import shutil
@@ -90,26 +89,12 @@ SEALED = {
 def load_ibis() -> Any:
     """The package ibis, or an error that says how to install it."""
     try:
-        with _without_collecting():
-            import ibis
-            import pyarrow  # noqa: F401  (every result comes back through it)
-
-            _load_compilers_when_used()
+        import ibis
+        import pyarrow  # noqa: F401  (every result comes back through it)
     except ImportError as missing:
         raise MissingExtra(missing.name or "ibis", "tables") from None
+    _load_compilers_when_used()
     return ibis
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Import: thousands of objects that all stay, which Python would look through again after every few hundred."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _load_compilers_when_used() -> None:
@@ -145,8 +130,7 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     """
     spill, held = spill_directory()
     memory = _engine_memory(_MEMORY if memory is None else memory)
-    with _without_collecting():  # its first use imports as much as ibis itself
-        connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **SEALED)
+    connection = load_ibis().duckdb.connect(temp_directory=str(spill), memory_limit=memory, **SEALED)
     weakref.finalize(connection, remove_directory, spill, held)
     weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
