@@ -117,8 +117,12 @@ def keep_groups(snapshot: Snapshot, pairs: ir.Table, groups: int) -> ir.Table:
 
 def refuse_excess(snapshot: Snapshot, held: ir.Table, limit: int) -> None:
     """Noise is calibrated to the limits, so an engine that counts more ``n`` of a unit must not be believed."""
-    most = snapshot.dataset.fetch(held.aggregate(most=held.n.max())).column("most")[0].as_py()
-    if (most or 0) > limit:
+    refuse_more(snapshot, snapshot.dataset.fetch(held.aggregate(most=held.n.max())).column("most").to_pylist(), limit)
+
+
+def refuse_more(snapshot: Snapshot, held: Sequence[int | None], limit: int) -> None:
+    """The same, for numbers that were fetched."""
+    if max((one or 0 for one in held), default=0) > limit:
         raise _excess(snapshot)
 
 

@@ -26,6 +26,7 @@ from discreet.core.rows.choice import (
     evenly,
     keep_groups,
     refuse_excess,
+    refuse_more,
 )
 from discreet.core.rows.expressions import (
     ABOVE,
@@ -577,6 +578,8 @@ def _held_labels(snapshot: Snapshot, column: str, by: Sequence[str], groups: int
 
 _LARGEST_WHOLE = 2**30
 """The most that a row is split into: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
+_SQUARES = 2**62
+"""The most that the square of a unit's steps is where they are added up as they are."""
 _FEW_BITS = 10
 """Where more rows of a unit count than have so many binary digits, they are split less finely: into 2⁴⁰ together."""
 _NUDGE = 2**-10
@@ -606,6 +609,10 @@ def unit_totals(snapshot: Snapshot, selected: Selected) -> NDArray[Any]:
     allows are 1. What its rows leave of 1 falls to its cells in proportion to them.
     """
     most = _most(snapshot, selected)
+    cells, bounds = snapshot.schema.cells(selected.by), snapshot.schema.bounds(selected.columns[0])
+    lone = cells == 1 or snapshot.schema.contribution(selected.contribution).rows is not None
+    if lone and not selected.all_rows and (most * (bounds.highest - bounds.lowest)) ** 2 <= _SQUARES:
+        return _lone_totals(snapshot, selected, most, bounds)
     units, whole, _ = _weighed_units(snapshot, selected, 1, _LARGEST_WHOLE >> max(0, most.bit_length() - _FEW_BITS))
     limit, scope = most * whole, list(scope_of(snapshot.schema.contribution(selected.contribution)))
     units = units.mutate(w=units.p0 + units.p1)
@@ -616,12 +623,42 @@ def unit_totals(snapshot: Snapshot, selected: Selected) -> NDArray[Any]:
     factors = {"b": [p0], "a": [p1], "bb": [p0, p0], "ab": [p0, p1], "aa": [p1, p1], "left": [units.left]}
     sums = {name: exact_sum(each, [limit] * len(each)) for name, each in factors.items()}
     fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(**sums)).to_pydict()
-    cells = snapshot.schema.cells(selected.by)
     found = [
         [Fraction(int(total), limit ** len(each)) for total in by_cell(fetched, name, cells)]
         for name, each in factors.items()
     ]
     return np.array(found, dtype=object).T
+
+
+def _lone_totals(snapshot: Snapshot, selected: Selected, most: int, bounds: Bounds) -> NDArray[Any]:
+    """The same of rows that are kept, where each cell of a unit has limits of its own: from exact sums of grid steps.
+
+    A unit with n rows in a cell, s steps above the lower bound together, has a = s/kw and b = (nw − s)/kw, for k rows
+    that are 1 and w steps from bound to bound.
+    """
+    rows, across = kept_rows(snapshot, selected), bounds.highest - bounds.lowest
+    rows = rows.mutate(s=snapshot.column(rows, selected.columns[0]) - bounds.lowest)
+    units = rows.group_by([UNIT, CELL]).aggregate(n=rows.count(), s=exact_sum([rows.s], [across]).cast("int64"))
+    factors = {"n": [units.n], "s": [units.s], "nn": [units.n] * 2, "ns": [units.n, units.s], "ss": [units.s] * 2}
+    reach = {"n": most, "s": most * across}
+    sums = {name: exact_sum(each, [reach[one] for one in name]) for name, each in factors.items()}
+    outside = (units.s < 0) | (units.s > units.n * across)
+    held = outside.ifelse(most + 1, units.n).max()
+    fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(u=units.count(), held=held, **sums)).to_pydict()
+    refuse_more(snapshot, fetched["held"], most)
+    cells = snapshot.schema.cells(selected.by)
+    u, n, s, nn, ns, ss = (by_cell(fetched, name, cells) for name in ("u", *sums))
+    whole = most * across
+    return np.array(
+        [
+            [Fraction(int(n[at] * across - s[at]), whole), Fraction(int(s[at]), whole),
+             Fraction(int(nn[at] * across**2 - 2 * ns[at] * across + ss[at]), whole**2),
+             Fraction(int(ns[at] * across - ss[at]), whole**2), Fraction(int(ss[at]), whole**2),
+             u[at] - Fraction(int(n[at]), most)]
+            for at in range(cells)
+        ],
+        dtype=object,
+    )  # fmt: skip
 
 
 def _most(snapshot: Snapshot, selected: Selected) -> int:
