@@ -313,6 +313,9 @@ def test_what_is_left_out_offers_weights_and_knows_that_nothing_was_chosen():
     mean = asked.mean("x", epsilon=1.0, all_rows=True)
     assert lost.mean_interval(mean) == mean.noise_interval()
     assert lost.mean_interval(asked.mean("x", epsilon=1.0)).width > 2 * mean.noise_interval().width
+
+
+def test_nothing_is_offered_where_noise_hides_what_is_left_out():
     assert "instead" not in dict(session(budget=1.0).dropped_rows(epsilon=0.1, columns="x").facts())
 
 

@@ -283,9 +283,9 @@ class BernsteinMoments(Statistic):
         """What was released, as moments between the bounds."""
         return PartMoments(**marginal_totals(release, 0))
 
-    def rows_of_unit(self, release: Release) -> float:
+    def rows_of_unit(self, moments: PartMoments) -> float:
         """The most rows of one unit in a group."""
-        return self.moments_of(release).rows_per_unit
+        return moments.rows_per_unit
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -423,7 +423,7 @@ class MomentsRelease(Release):
     @property
     def most_rows(self) -> float:
         """The most rows of one unit in a group."""
-        return self._of.rows_of_unit(self)
+        return self._of.rows_of_unit(self.moments)
 
     def count_error(self, level: float) -> float:
         """The noise in the number of rows stays below this with probability ``level``; 0 where the number is public."""

@@ -136,7 +136,7 @@ class UnitParts(Statistic):
             inner=self.inner,
         )
 
-    def rows_of_unit(self, _: Release) -> float:
+    def rows_of_unit(self, _: UnitMoments) -> float:
         """The most rows of one unit."""
         return self.rows
 

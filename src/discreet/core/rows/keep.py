@@ -610,11 +610,12 @@ def unit_totals(snapshot: Snapshot, selected: Selected) -> NDArray[Any]:
     """
     most = _most(snapshot, selected)
     cells, bounds = snapshot.schema.cells(selected.by), snapshot.schema.bounds(selected.columns[0])
-    lone = cells == 1 or snapshot.schema.contribution(selected.contribution).rows is not None
+    scope = list(scope_of(snapshot.schema.contribution(selected.contribution)))
+    lone = cells == 1 or CELL in scope
     if lone and not selected.all_rows and (most * (bounds.highest - bounds.lowest)) ** 2 <= _SQUARES:
         return _lone_totals(snapshot, selected, most, bounds)
     units, whole, _ = _weighed_units(snapshot, selected, 1, _LARGEST_WHOLE >> max(0, most.bit_length() - _FEW_BITS))
-    limit, scope = most * whole, list(scope_of(snapshot.schema.contribution(selected.contribution)))
+    limit = most * whole
     units = units.mutate(w=units.p0 + units.p1)
     units = units.mutate(whole=units.w.sum().over(group_by=scope).cast("int64"))
     units = stored(snapshot.dataset, units.mutate(left=_divided(units, limit - units.whole)).drop("w", "whole"))
