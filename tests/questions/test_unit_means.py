@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from discreet import ApproxDP, GaussianDP, Neighbours, PureDP, Session, ZeroConcentratedDP
-from discreet.core.errors import DiscreetError, InvalidParameter
-from discreet.core.rows import Selected, take, unit_totals
+from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
+from discreet.core.rows import Selected, keep, take, unit_totals
 from discreet.core.rows.source import open_source
 from discreet.core.schema import Bounds, Categories, Contribution, PrivacyUnit, Schema
 from discreet.inference.noise import excess_kurtosis
@@ -82,6 +82,57 @@ def test_totals_are_those_of_fractions(limits, column):
         assert (found[:, :5] == wanted[:, :5]).all(), (column, by)
         # a share in floating point may fall on the other side of a whole number
         assert (abs(found[:, 5] - wanted[:, 5]) <= Fraction(60, LARGEST)).all()
+
+
+MANY = pa.table(
+    {
+        "who": [f"unit {(at * at + at // 7) % 2_500}" for at in range(10_000)],
+        "g": ["abc"[at * 5 % 7 % 3] for at in range(10_000)],
+        "y": [at * 31 % 101 / 100 if at % 50 else None for at in range(10_000)],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("limits", "by"), [(FOUR, ()), (ONE, ("g",)), (Contribution(groups=2, rows=2), ("g",))], ids=str
+)
+def test_units_that_lie_side_by_side_are_added_up_alike(limits, by, monkeypatch):
+    """In five batches, which part units; by a query; and with fractions, from the rows that are kept."""
+    read = take(open_source(MANY, engine="duckdb"), schema(limits), salt=SALT)
+    asked = Selected(by=by, columns=("y",))
+    monkeypatch.setattr(keep, "_TOGETHER", 2_048)
+    in_order = unit_totals(read, asked)
+    monkeypatch.setattr(keep, "_IN_ORDER", 0)
+    by_query = unit_totals(read, asked)
+    kept = read.dataset.fetch(keep.kept_rows(read, asked)).to_pylist()
+    assert len(kept) > 2 * 2_048
+    most, own = limits.rows or limits.total, defaultdict(lambda: np.full(2, Fraction(0)))
+    for row in kept:
+        y = Fraction(row[read.names["y"]], 8)
+        own[row["u"], row["c"]] += np.array([1 - y, y]) / most
+    wanted = np.full((3 if by else 1, 6), Fraction(0))
+    for (_, cell), (b, a) in own.items():
+        wanted[cell] += np.array([b, a, b * b, a * b, a * a, 1 - b - a])
+    assert (in_order == wanted).all()
+    assert (by_query == wanted).all()
+
+
+def test_an_engine_that_keeps_too_much_is_not_believed():
+    read = take(open_source(MANY, engine="duckdb"), schema(FOUR), salt=SALT)
+    rows = keep.kept_rows(read, Selected(columns=("y",)))
+    rows = rows.mutate(s=rows[read.names["y"]].cast("int64"))
+    units = read.dataset.fetch(rows).column("u").to_pylist()
+    told = keep._sums_in_order(read, rows, 1, 4, 8)
+    assert [part[0] for part in told[:2]] == [len({*units}), len(units)]
+    beyond = {
+        "more rows": (rows, 3, 8),
+        "more steps": (rows, 4, 7),
+        "less than none": (rows.mutate(s=rows.s - 9), 4, 8),
+        "a unit apart": (rows.order_by(rows.x0, rows.u), 4, 8),
+    }
+    for words, (wrong, most, across) in beyond.items():
+        with pytest.raises(SourceError, match="kept more of a unit"):
+            raise AssertionError(words, keep._sums_in_order(read, wrong, 1, most, across))
 
 
 @pytest.mark.spark

@@ -123,10 +123,11 @@ def refuse_excess(snapshot: Snapshot, held: ir.Table, limit: int) -> None:
 def refuse_more(snapshot: Snapshot, held: Sequence[int | None], limit: int) -> None:
     """The same, for numbers that were fetched."""
     if max((one or 0 for one in held), default=0) > limit:
-        raise _excess(snapshot)
+        raise excess(snapshot)
 
 
-def _excess(snapshot: Snapshot) -> SourceError:
+def excess(snapshot: Snapshot) -> SourceError:
+    """What is said of an engine that counts more of a unit than its limits allow."""
     return SourceError(
         f"engine = {snapshot.dataset.engine!r}: kept more of a unit than its limits allow, so its totals cannot be "
         "used. Check the engine with discreet.testing.check_source. Nothing was spent."
@@ -170,7 +171,7 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
     units = held.group_by(UNIT).aggregate(groups=held.count(), rows=held.n.max())
     most_held = units.aggregate(groups=units.groups.max(), rows=units.rows.max())
     if limits.exceeded(*(column[0].as_py() or 0 for column in snapshot.dataset.fetch(most_held).columns)):
-        raise _excess(snapshot)
+        raise excess(snapshot)
     return found
 
 
@@ -192,7 +193,7 @@ def _in_pieces(snapshot: Snapshot, rows: ir.Table, limits: Limits) -> ir.Table:
         found = _between(ask, names, ids)
         at = found.column(AT).to_numpy()
         if at.size and (at[0] < low or at[-1] >= high or (at[1:] <= at[:-1]).any()):
-            raise _excess(snapshot)
+            raise excess(snapshot)
         begin, end, start = (one.to_numpy() for one in near("*", f"{AT} BETWEEN {low} AND {high - 1}").columns)
         begin, end, at = begin - low, end - low + 1, None if at.size == high - low else at - low
         if at is not None:  # rows that take no part have no place among those that do
@@ -227,7 +228,7 @@ def _marked(snapshot: Snapshot, rows: ir.Table, bits: pa.Array) -> ir.Table:
         again = snapshot.dataset.fetch(kept.aggregate(n=kept.count(), sum=kept[AT].sum().cast("decimal(38, 0)")))
         places = np.flatnonzero(bits.to_numpy(zero_copy_only=False))
         if [int(one[0].as_py() or 0) for one in again.columns] != [places.size, int(places.sum())]:
-            raise _excess(snapshot)
+            raise excess(snapshot)
         snapshot.kept[_MARKED] = True
     return kept
 
@@ -257,8 +258,10 @@ def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
         low, borders = 0, []
         for between in pairwise([None, *ids, None]):
             piece = _between(ask, "*", between)
-            first = _firsts(snapshot, piece, low)
+            first = firsts(snapshot, piece.column(UNIT).combine_chunks())
             at = piece.column(AT).to_numpy()
+            if at.size and (at[0] < low or (at[1:] <= at[:-1]).any()):
+                raise excess(snapshot)
             begins = np.flatnonzero(first)
             ends = np.append(begins[1:], len(first)) - 1
             begins, ends = begins[ends > begins], ends[ends > begins]
@@ -272,20 +275,16 @@ def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
     return found
 
 
-def _firsts(snapshot: Snapshot, piece: pa.Table, low: int) -> NDArray[np.bool_]:
-    """Which rows are the first of their unit. Refuses rows in another order: a unit could be met twice."""
+def firsts(snapshot: Snapshot, units: pa.Array) -> NDArray[np.bool_]:
+    """Which rows are the first of their unit. Refuses units in another order: one could be met twice."""
     from pyarrow import compute
 
-    first = np.ones(len(piece), bool)
-    units, places = piece.column(UNIT), piece.column(AT).to_numpy()
-    if len(piece) and places[0] < low:
-        raise _excess(snapshot)
-    if len(piece) > 1:
-        before, after = units.slice(0, len(piece) - 1), units.slice(1)
-        rising = compute.all(compute.less_equal(before, after), skip_nulls=False).as_py()
-        if not rising or (places[1:] <= places[:-1]).any():
-            raise _excess(snapshot)
-        first[1:] = compute.less(before, after).to_numpy()
+    first = np.ones(len(units), bool)
+    if len(units) > 1:
+        before, after = units.slice(0, len(units) - 1), units.slice(1)
+        if not compute.all(compute.less_equal(before, after), skip_nulls=False).as_py():
+            raise excess(snapshot)
+        first[1:] = compute.less(before, after).to_numpy(zero_copy_only=False)
     return first
 
 
@@ -324,7 +323,7 @@ def _kept_of_few(snapshot: Snapshot, cell: NDArray[Any], start: NDArray[np.int64
     if limits.cells is None:  # a row's place is that among all rows of its unit
         keep = (_turns(cast(int, limits.rows))[rows, start % rows] >> np.arange(rows)[:, None] & 1) > 0
         if limits.exceeded(1, int(keep.sum(axis=0).max())):
-            raise _excess(snapshot)
+            raise excess(snapshot)
         return keep
     pairs = [(early, late) for late in range(rows) for early in range(late)]
     same = {(early, late): cell[early] == cell[late] for early, late in pairs}
@@ -358,7 +357,7 @@ def _kept_of_few(snapshot: Snapshot, cell: NDArray[Any], start: NDArray[np.int64
         held[early] += both
         held[late] += both
     if limits.exceeded(int(groups.sum(axis=0).max()), int(held.max())):
-        raise _excess(snapshot)
+        raise excess(snapshot)
     return keep
 
 
@@ -374,7 +373,7 @@ def _kept_of_many(
 ) -> NDArray[np.bool_]:
     """Which rows are kept, of whole units one after another: their cells are sorted."""
     size, groups, most = len(unit), limits.groups, limits.rows
-    key, order = (unit, None) if limits.cells is None else _side_by_side(unit * limits.cells + cell)
+    key, order = (unit, None) if limits.cells is None else side_by_side(unit * limits.cells + cell)
     begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
     held = np.diff(begins, append=size)
     owner = key[begins] // (limits.cells or 1)
@@ -396,7 +395,7 @@ def _kept_of_many(
         keep[position + np.repeat(begins[over], many)] = evenly(position, np.repeat(many, many), drawn, most)
     rows = np.add.reduceat(keep, begins, dtype=np.int64)  # counted again, from what was kept
     if limits.exceeded(int(np.bincount(owner[rows > 0], minlength=1).max()), int(rows.max())):
-        raise _excess(snapshot)
+        raise excess(snapshot)
     if order is not None:
         found = np.empty_like(keep)
         found[order] = keep
@@ -404,7 +403,7 @@ def _kept_of_many(
     return keep
 
 
-def _side_by_side(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+def side_by_side(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """Sorted keys with the place of each, equal ones in their order; no places where they are sorted already."""
     if (key[1:] >= key[:-1]).all():
         return key, None

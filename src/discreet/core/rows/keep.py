@@ -24,9 +24,12 @@ from discreet.core.rows.choice import (
     chosen,
     digits,
     evenly,
+    excess,
+    firsts,
     keep_groups,
     refuse_excess,
     refuse_more,
+    side_by_side,
 )
 from discreet.core.rows.expressions import (
     ABOVE,
@@ -42,7 +45,7 @@ from discreet.core.rows.expressions import (
     quotient,
 )
 from discreet.core.rows.read import Dataset, Dialect
-from discreet.core.rows.snapshot import MARK, UNIT, Snapshot, in_order, stored, take
+from discreet.core.rows.snapshot import AT, MARK, UNIT, Snapshot, in_order, stored, take
 from discreet.core.schema import Bounds, Categories, Column, Contribution, Design, Related, Schema, related_schema
 
 if TYPE_CHECKING:
@@ -580,6 +583,8 @@ _LARGEST_WHOLE = 2**30
 """The most that a row is split into: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
 _SQUARES = 2**62
 """The most that the square of a unit's steps is where they are added up as they are."""
+_TOGETHER, _IN_ORDER = 2**18, 2**21
+"""Rows that are added up together, and the most that one unit's steps may be: sums of their squares fit 64 bits."""
 _FEW_BITS = 10
 """Where more rows of a unit count than have so many binary digits, they are split less finely: into 2⁴⁰ together."""
 _NUDGE = 2**-10
@@ -637,18 +642,12 @@ def _lone_totals(snapshot: Snapshot, selected: Selected, most: int, bounds: Boun
     A unit with n rows in a cell, s steps above the lower bound together, has a = s/kw and b = (nw − s)/kw, for k rows
     that are 1 and w steps from bound to bound.
     """
-    rows, across = kept_rows(snapshot, selected), bounds.highest - bounds.lowest
+    cells, across = snapshot.schema.cells(selected.by), bounds.highest - bounds.lowest
+    rows = kept_rows(snapshot, selected)
     rows = rows.mutate(s=snapshot.column(rows, selected.columns[0]) - bounds.lowest)
-    units = rows.group_by([UNIT, CELL]).aggregate(n=rows.count(), s=exact_sum([rows.s], [across]).cast("int64"))
-    factors = {"n": [units.n], "s": [units.s], "nn": [units.n] * 2, "ns": [units.n, units.s], "ss": [units.s] * 2}
-    reach = {"n": most, "s": most * across}
-    sums = {name: exact_sum(each, [reach[one] for one in name]) for name, each in factors.items()}
-    outside = (units.s < 0) | (units.s > units.n * across)
-    held = outside.ifelse(most + 1, units.n).max()
-    fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(u=units.count(), held=held, **sums)).to_pydict()
-    refuse_more(snapshot, fetched["held"], most)
-    cells = snapshot.schema.cells(selected.by)
-    u, n, s, nn, ns, ss = (by_cell(fetched, name, cells) for name in ("u", *sums))
+    sorted_by_unit = AT in rows.columns and most * across <= _IN_ORDER and cells <= _TOGETHER
+    add = _sums_in_order if sorted_by_unit else _sums_by_query
+    u, n, s, nn, ns, ss = add(snapshot, rows, cells, most, across)
     whole = most * across
     return np.array(
         [
@@ -660,6 +659,55 @@ def _lone_totals(snapshot: Snapshot, selected: Selected, most: int, bounds: Boun
         ],
         dtype=object,
     )  # fmt: skip
+
+
+def _sums_by_query(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, across: int) -> list[NDArray[Any]]:
+    """By cell the number of units, and Σn, Σs, Σn², Σns and Σs² over them."""
+    units = rows.group_by([UNIT, CELL]).aggregate(n=rows.count(), s=exact_sum([rows.s], [across]).cast("int64"))
+    factors = {"n": [units.n], "s": [units.s], "nn": [units.n] * 2, "ns": [units.n, units.s], "ss": [units.s] * 2}
+    reach = {"n": most, "s": most * across}
+    sums = {name: exact_sum(each, [reach[one] for one in name]) for name, each in factors.items()}
+    outside = (units.s < 0) | (units.s > units.n * across)
+    held = outside.ifelse(most + 1, units.n).max()
+    fetched = snapshot.dataset.fetch(units.group_by(CELL).aggregate(u=units.count(), held=held, **sums)).to_pydict()
+    refuse_more(snapshot, fetched["held"], most)
+    return [by_cell(fetched, name, cells) for name in ("u", *sums)]
+
+
+def _sums_in_order(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, across: int) -> list[NDArray[Any]]:
+    """The same of rows that are stored in the order of units: a unit's lie side by side, so none must be looked up."""
+    import pyarrow as pa
+
+    rows = rows.select(UNIT, CELL, "s")
+    found = np.zeros((6, cells), dtype=object)
+    rest = rows.limit(0).schema().to_pyarrow().empty_table()
+
+    def add(piece: pa.Table, first: NDArray[np.bool_]) -> None:
+        units = np.cumsum(first)
+        cell, steps = piece.column(CELL).to_numpy().astype(np.int64), piece.column("s").to_numpy()
+        key, order = side_by_side(cell * (units.size + 1) + units)
+        begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        n, s = np.diff(begins, append=key.size), np.add.reduceat(steps if order is None else steps[order], begins)
+        if n.max() > most or (s < 0).any() or (s > n * across).any():
+            raise excess(snapshot)
+        own = key[begins] // (units.size + 1)
+        starts = np.flatnonzero(np.concatenate([[True], own[1:] != own[:-1]]))
+        sums = [np.add.reduceat(part, starts) for part in (np.ones_like(n), n, s, n * n, n * s, s * s)]
+        found[:, own[starts]] += np.array(sums).astype(object)
+
+    def visit(batch: pa.RecordBatch) -> None:
+        nonlocal rest
+        piece = pa.concat_tables([rest, pa.table(batch)]).combine_chunks()
+        first = firsts(snapshot, piece.column(UNIT).chunk(0))
+        last = np.flatnonzero(first)[-1] if piece else 0
+        if last:  # whose other rows may follow
+            add(piece.slice(0, last), first[:last])
+        rest = piece.slice(last)
+
+    snapshot.dataset.scan(rows, visit, _TOGETHER)
+    if rest:
+        add(rest, np.arange(len(rest)) == 0)
+    return list(found)
 
 
 def _most(snapshot: Snapshot, selected: Selected) -> int:
