@@ -637,10 +637,10 @@ def test_describe_refuses_what_looks_like_data(content, tmp_path, capsys):
 
 
 def test_reading_needs_no_slow_imports(tmp_path):
-    path = written(tmp_path / "rows.csv", "x\na\n")
+    path = written(tmp_path / "rows.csv", "u,x\n1,a\n1,b\n2,a\n")
     code = (
-        "import sys; from discreet import *; "
-        f"s = Session({path!r}, Schema(columns={{'x': Categories(['a', 'b'])}}), "
+        "import sys; from discreet import *; unit = PrivacyUnit('u', contribution=Contribution(total=1)); "
+        f"s = Session({path!r}, Schema(columns={{'x': Categories(['a', 'b'])}}, unit=unit), "
         "ledger=':memory:', budget=PureDP(2.0)); s.count(epsilon=1.0, by='x'); print('scipy.special' in sys.modules); "
         "s.profile(epsilon=1.0); print('pandas' in sys.modules)"
     )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.errors import SourceError
+from discreet.core.rows.engines import arrow_of, numbers_of
 from discreet.core.rows.expressions import TOO_MANY, quotient
 from discreet.core.rows.snapshot import AT, UNIT, Snapshot, marked, stored
 
@@ -181,37 +182,30 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
 
 
 def _in_pieces(snapshot: Snapshot, rows: ir.Table, limits: Limits) -> ir.Table:
-    import pyarrow as pa
-
     units, borders = _several(snapshot)
     dataset = snapshot.dataset
     asked = rows.select(UNIT, AT) if limits.cells is None else rows.select(UNIT, AT, CELL)
     ask, near = dataset.asked_again(asked), dataset.asked_again(units)
     names = ", ".join(name for name in asked.columns if name != UNIT)
-    bits = []
+    bits = np.zeros(borders[-1][1], bool)
     for low, high, ids in borders:
         found = _between(ask, names, ids)
-        at = found.column(AT).to_numpy()
+        at = numbers_of(found.column(AT))
         if at.size and (at[0] < low or at[-1] >= high or (at[1:] <= at[:-1]).any()):
             raise excess(snapshot)
-        begin, end, start = (one.to_numpy() for one in near("*", f"{AT} BETWEEN {low} AND {high - 1}").columns)
-        begin, end, at = begin - low, end - low + 1, None if at.size == high - low else at - low
-        if at is not None:  # rows that take no part have no place among those that do
+        begin, end, start = (numbers_of(one) for one in near("*", f"{AT} BETWEEN {low} AND {high - 1}").columns)
+        begin, end = begin - low, end - low + 1
+        if at.size < high - low:  # rows that take no part have no place among those that do
             before = np.zeros(high - low + 1, np.int64)
-            before[at + 1] = 1
+            before[at - low + 1] = 1
             before = np.cumsum(before)
             begin, end = before[begin], before[end]
-        cell = np.zeros(len(found), np.int8) if limits.cells is None else found.column(CELL).to_numpy()
-        keep = own = _kept(snapshot, cell, begin, end - begin, start, limits)
-        if at is not None:
-            keep = np.zeros(high - low, bool)
-            keep[at] = own
-        bits.append(pa.array(keep))
-    marks = pa.chunked_array(bits, pa.bool_()).combine_chunks()  # in one piece they are put beside rows uncopied
-    return _marked(snapshot, rows, marks)
+        cell = np.zeros(at.size, np.int8) if limits.cells is None else numbers_of(found.column(CELL))
+        bits[at] = _kept(snapshot, cell, begin, end - begin, start, limits)
+    return _marked(snapshot, rows, bits)
 
 
-def _marked(snapshot: Snapshot, rows: ir.Table, bits: pa.Array) -> ir.Table:
+def _marked(snapshot: Snapshot, rows: ir.Table, bits: NDArray[np.bool_]) -> ir.Table:
     """The rows whose bit is set: the same expressions over them."""
     from ibis.expr import operations
 
@@ -226,7 +220,7 @@ def _marked(snapshot: Snapshot, rows: ir.Table, bits: pa.Array) -> ir.Table:
     kept = rows.op().replace(replaced).to_expr()
     if _MARKED not in snapshot.kept:  # whether the engine puts bits beside rows in their order does not depend on bits
         again = snapshot.dataset.fetch(kept.aggregate(n=kept.count(), sum=kept[AT].sum().cast("decimal(38, 0)")))
-        places = np.flatnonzero(bits.to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(bits)
         if [int(one[0].as_py() or 0) for one in again.columns] != [places.size, int(places.sum())]:
             raise excess(snapshot)
         snapshot.kept[_MARKED] = True
@@ -245,8 +239,6 @@ def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
 
     After them the pieces that hold whole units: their places, and the ids that they lie between.
     """
-    import pyarrow as pa
-
     found: tuple[ir.Table, list[Border]] | None = snapshot.kept.get(_SEVERAL)
     if found is None:
         rows = snapshot.table.select(AT, UNIT)
@@ -259,14 +251,14 @@ def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
         for between in pairwise([None, *ids, None]):
             piece = _between(ask, "*", between)
             first = firsts(snapshot, piece.column(UNIT).combine_chunks())
-            at = piece.column(AT).to_numpy()
+            at = numbers_of(piece.column(AT))
             if at.size and (at[0] < low or (at[1:] <= at[:-1]).any()):
                 raise excess(snapshot)
             begins = np.flatnonzero(first)
             ends = np.append(begins[1:], len(first)) - 1
             begins, ends = begins[ends > begins], ends[ends > begins]
-            several = piece.take(pa.array(begins))
-            snapshot.dataset.append(units, several.append_column(_END, pa.array(at[ends])))
+            several = piece.take(arrow_of(begins))
+            snapshot.dataset.append(units, several.append_column(_END, arrow_of(at[ends])))
             high = int(at[-1]) + 1 if at.size else low
             borders.append((low, high, between))
             low = high
@@ -284,7 +276,7 @@ def firsts(snapshot: Snapshot, units: pa.Array) -> NDArray[np.bool_]:
         before, after = units.slice(0, len(units) - 1), units.slice(1)
         if not compute.all(compute.less_equal(before, after), skip_nulls=False).as_py():
             raise excess(snapshot)
-        first[1:] = compute.less(before, after).to_numpy(zero_copy_only=False)
+        first[1:] = numbers_of(compute.less(before, after).cast("int8"))
     return first
 
 

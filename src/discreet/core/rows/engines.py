@@ -19,6 +19,9 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet.core.errors import DiscreetError, InvalidParameter, MissingExtra, SourceError, WrongType
 
 # ---- Spilling: a private directory for what the embedded engine cannot hold in memory.
@@ -391,6 +394,21 @@ def fetched(connection: Any, expression: Any) -> Any:
     return found if found.schema.equals(meant) else found.cast(meant)
 
 
+def numbers_of(column: Any) -> NDArray[Any]:
+    """The whole numbers of an Arrow column without gaps. Its own `to_numpy` imports pandas."""
+    whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    values = whole.buffers()[1] or b""
+    found: NDArray[Any] = np.frombuffer(values, str(whole.type))
+    return found[whole.offset : whole.offset + len(whole)]
+
+
+def arrow_of(values: NDArray[np.int64]) -> Any:
+    """Numbers as Arrow holds them. `pyarrow.array` imports pandas."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), values.size, [None, pa.py_buffer(values)])
+
+
 def asked_again(connection: Any, expression: Any) -> Callable[..., Any]:
     """A query on DuckDB that is compiled once: what of its rows to select, and where, gives a pyarrow table."""
     _upload(connection, expression)
@@ -432,19 +450,37 @@ def materialised(connection: Any, name: str, expression: Any, together: Sequence
 MARKED, _BITS = "discreet_marked_", "_bits"
 
 
+_SMALL_COPY = 1 << 23
+"""Bytes that are copied in less time than the import of pandas takes."""
+
+
+def registered(connection: Any, name: str, rows: Any) -> Any:
+    """A table of Arrow, on DuckDB, which imports pandas before it reads one in its place."""
+    if rows.nbytes > _SMALL_COPY:
+        connection.con.register(name, rows)
+    else:
+        connection.con.register(label := f"{name}_rows", rows.__arrow_c_stream__())
+        connection.con.execute(f'CREATE TEMPORARY TABLE "{name}" AS FROM "{label}"')
+        connection.con.unregister(label)
+    return connection.table(name, database=("temp", "main"))
+
+
 def appended(connection: Any, name: str, rows: Any) -> None:
     """Add rows of Arrow, with the same columns, to a table that is stored on DuckDB."""
     label = f"{name}_rows"
-    connection.con.register(label, rows)
+    connection.con.register(label, rows.__arrow_c_stream__())
     connection.con.execute(f'INSERT INTO temp.main."{name}" SELECT * FROM "{label}"')
     connection.con.unregister(label)
 
 
-def marked(connection: Any, name: str, table: str, bits: Any) -> Any:
+def marked(connection: Any, name: str, table: str, bits: NDArray[np.bool_]) -> Any:
     """The rows of a table that is stored on DuckDB whose bit is set, in the order of their places, which they keep."""
     import pyarrow as pa
 
-    connection.con.register(name + _BITS, pa.table({"kept": bits}))
+    packed = pa.py_buffer(np.packbits(bits, bitorder="little"))
+    connection.con.execute(f'CREATE TEMPORARY TABLE "{name}{_BITS}" (kept BOOLEAN)')
+    whole = pa.Array.from_buffers(pa.bool_(), bits.size, [None, packed])
+    appended(connection, name + _BITS, pa.Table.from_arrays([whole], names=["kept"]))
     connection.con.execute(
         f'CREATE TEMPORARY VIEW "{name}" AS SELECT rows.rowid AS rowid, rows.* '
         f'FROM temp.main."{table}" AS rows POSITIONAL JOIN temp.main."{name}{_BITS}" AS bits WHERE bits.kept'
@@ -462,8 +498,7 @@ def drop(connection: Any, name: str) -> None:
     if connection.name == "pyspark":
         connection._session.catalog.dropTempView(name)
     elif name.startswith(MARKED):
-        connection.con.execute(f'DROP VIEW temp.main."{name}"')
-        connection.con.unregister(name + _BITS)
+        connection.con.execute(f'DROP VIEW temp.main."{name}"; DROP TABLE temp.main."{name}{_BITS}"')
     else:
         connection.drop_table(name, force=True)
 

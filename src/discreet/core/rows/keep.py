@@ -31,6 +31,7 @@ from discreet.core.rows.choice import (
     refuse_more,
     side_by_side,
 )
+from discreet.core.rows.engines import numbers_of
 from discreet.core.rows.expressions import (
     ABOVE,
     BELOW,
@@ -463,7 +464,7 @@ def histograms(snapshot: Snapshot, selected: Selected) -> list[tuple[NDArray[np.
     rows = _values(snapshot, selected)
     counted = rows.group_by([CELL, "v0"]).aggregate(n=rows.count()).order_by([CELL, "v0"])
     fetched = snapshot.dataset.fetch(counted)
-    cell, steps, counts = (fetched.column(name).to_numpy().astype(np.int64) for name in (CELL, "v0", "n"))
+    cell, steps, counts = (numbers_of(fetched.column(name)).astype(np.int64) for name in (CELL, "v0", "n"))
     ends = np.searchsorted(cell, np.arange(snapshot.schema.cells(selected.by) + 1))
     return [(steps[a:b], counts[a:b]) for a, b in pairwise(ends)]
 
@@ -479,7 +480,7 @@ def matrix(snapshot: Snapshot, columns: Sequence[str]) -> NDArray[np.float64]:
     rows = _values(snapshot, selected)
     fetched = snapshot.dataset.fetch(rows.select(*(_step(selected, name) for name in columns)))
     grids = [snapshot.schema.bounds(name).grid for name in columns]
-    steps = [column.to_numpy().astype(float) for column in fetched.columns]
+    steps = [numbers_of(column).astype(float) for column in fetched.columns]
     return np.column_stack([step * grid for step, grid in zip(steps, grids, strict=True)])
 
 
@@ -550,7 +551,7 @@ def unit_counts(snapshot: Snapshot, column: str, *, groups: int) -> tuple[list[A
     """The labels that occur in a column without a public list, and how many units keep each. Private."""
     held = _held_labels(snapshot, column, (), groups)
     found = snapshot.dataset.fetch(held.group_by("label").aggregate(n=held.count()))
-    return found.column("label").to_pylist(), found.column("n").to_numpy().astype(np.int64)
+    return found.column("label").to_pylist(), numbers_of(found.column("n")).astype(np.int64)
 
 
 def distinct_labels(snapshot: Snapshot, column: str, by: Sequence[str], *, groups: int) -> NDArray[Any]:
@@ -680,11 +681,11 @@ def _sums_in_order(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, ac
 
     rows = rows.select(UNIT, CELL, "s")
     found = np.zeros((6, cells), dtype=object)
-    rest = rows.limit(0).schema().to_pyarrow().empty_table()
+    rest: list[pa.Table] = []
 
     def add(piece: pa.Table, first: NDArray[np.bool_]) -> None:
         units = np.cumsum(first)
-        cell, steps = piece.column(CELL).to_numpy().astype(np.int64), piece.column("s").to_numpy()
+        cell, steps = numbers_of(piece.column(CELL)).astype(np.int64), numbers_of(piece.column("s"))
         key, order = side_by_side(cell * (units.size + 1) + units)
         begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         n, s = np.diff(begins, append=key.size), np.add.reduceat(steps if order is None else steps[order], begins)
@@ -696,17 +697,17 @@ def _sums_in_order(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, ac
         found[:, own[starts]] += np.array(sums).astype(object)
 
     def visit(batch: pa.RecordBatch) -> None:
-        nonlocal rest
-        piece = pa.concat_tables([rest, pa.table(batch)]).combine_chunks()
+        piece = pa.concat_tables([*rest, pa.Table.from_batches([batch])]).combine_chunks()
         first = firsts(snapshot, piece.column(UNIT).chunk(0))
-        last = np.flatnonzero(first)[-1] if piece else 0
+        last = np.flatnonzero(first)[-1] if first.size else 0
         if last:  # whose other rows may follow
             add(piece.slice(0, last), first[:last])
-        rest = piece.slice(last)
+        rest[:] = [piece.slice(last)]
 
     snapshot.dataset.scan(rows, visit, _TOGETHER)
-    if rest:
-        add(rest, np.arange(len(rest)) == 0)
+    for piece in rest:
+        if piece:
+            add(piece, np.arange(len(piece)) == 0)
     return list(found)
 
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -125,6 +126,8 @@ class Dialect:
 # A record that is longer than the longest is read as one of missing values, wherever it stands; a header may not be.
 _PIECE, _GLIMPSE, _LABELS, _LARGE, _LONGEST, _WIDEST = 1 << 24, 1 << 16, 1 << 16, 1 << 30, 1 << 23, 100_000
 _QUOTE, _NEWLINE, _RETURN = b'"\n\r'
+_IN_MEMORY = 1 << 27
+"""Bytes of fields that are held in memory; more are copied to the disk."""
 MOST_NUMBERED = 1_000
 """Columns of files without a header that can be asked for; those without a row have all of them."""
 
@@ -316,24 +319,35 @@ def check_csv(paths: Sequence[str], dialect: Dialect) -> None:
             pass
 
 
-def copy_csv(paths: Sequence[str], dialect: Dialect, copy: Path) -> None:
-    """Write all rows of files that have the same columns, as text, into one Parquet file.
+def copy_csv(paths: Sequence[str], dialect: Dialect, copy: Path, in_memory: int = -1) -> pa.Table | None:
+    """Write all rows of files that have the same columns, as text, into one Parquet file, if they are not few.
 
     The copy makes the rows lasting, and the same for every engine: what was checked is what is read, however the files
-    change.
+    change. Up to ``in_memory`` bytes are given back instead.
     """
     import pyarrow as pa
-    from pyarrow import parquet
 
     columns = _names_of(paths, dialect)
     fields = pa.schema(dict.fromkeys(columns, pa.string()))
+    parts = (part.select(columns) for path in paths for part in _CsvFile(path, dialect).parts(columns))
+    # `empty_table` imports pandas
+    few, size = [pa.Table.from_arrays([pa.chunked_array([], pa.string())] * len(columns), schema=fields)], 0
+    for part in parts:
+        few.append(part)
+        size += part.nbytes
+        if size > in_memory:
+            break
+    if size <= in_memory:
+        return pa.concat_tables(few)
+    from pyarrow import parquet
+
     # A third of the time of Arrow's own choice. Only large copies are worth the work of making them smaller.
     small = sum(os.path.getsize(path) for path in paths) < _LARGE
     how: Any = {"compression": "none", "use_dictionary": False} if small else {"dictionary_pagesize_limit": _LABELS}
     with parquet.ParquetWriter(copy, fields, write_statistics=False, **how) as writer:
-        for path in paths:
-            for part in _CsvFile(path, dialect).parts(columns):
-                writer.write_table(part.select(columns))
+        for part in chain(few, parts):
+            writer.write_table(part)
+    return None
 
 
 def _positions(piece: bytes, character: int) -> NDArray[np.int64]:
@@ -643,7 +657,7 @@ class Dataset:
         with self.lock:
             engines.guarded(self.name, lambda: engines.appended(self.connection, table.op().name, rows))
 
-    def marked(self, name: str, table: str, bits: pa.Array) -> ir.Table:
+    def marked(self, name: str, table: str, bits: NDArray[np.bool_]) -> ir.Table:
         """The rows of a stored table whose bit is set, called ``name``; only the embedded engine can."""
         with self.lock:
             self._drop_discarded()
@@ -696,9 +710,7 @@ def uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
     """Rows of this machine as a table on the engine."""
     if connection.name == "pyspark":  # straight from Arrow: by way of pandas, whole numbers with gaps become floats
         return engines.guarded(name, lambda: viewed(connection, connection._session.createDataFrame(arrow)))
-    label = _label()
-    connection.con.register(label, arrow)
-    return connection.table(label)
+    return engines.registered(connection, _label(), arrow)
 
 
 def viewed(connection: Any, frame: Any) -> Any:
@@ -730,11 +742,14 @@ def file_rows(
     directory, held = spill_directory()
     copy = directory / "rows.parquet"
     try:
-        engines.guarded(path, lambda: copy_csv(files, dialect, copy))
-        connection = connect([str(copy)])
+        rows = engines.guarded(path, lambda: copy_csv(files, dialect, copy, _IN_MEMORY))
+        connection = connect([str(copy)] if rows is None else [])
     except BaseException:
         remove_directory(directory, held)
         raise
+    if rows is not None:
+        remove_directory(directory, held)
+        return uploaded(connection, rows, path), connection
     weakref.finalize(connection, remove_directory, directory, held)
     return engines.guarded(path, lambda: _read_copy(connection, copy)), connection
 
