@@ -26,6 +26,7 @@ import private_bounds
 import regression
 import regression_coverage
 import rows
+import scale
 import slopes
 import waits
 import which_mechanism
@@ -66,6 +67,7 @@ def tables() -> dict[str, str]:
         "generated, worst": generated.worst(generated.stored()),
         "published": beside_published.table(beside_published.stored()),
         "rows": rows.table(results("rows")),
+        "scale": scale.table(results("scale")),
         "slopes": slopes.table(slopes.stored()),
         "waits": waits.table(results("waits")),
         "which": which_mechanism.table(which_mechanism.stored()),

@@ -422,9 +422,12 @@ def asked_again(connection: Any, expression: Any) -> Callable[..., Any]:
 
 
 def batches(connection: Any, expression: Any, rows: int) -> Any:
-    """The result of a query on DuckDB, in batches of so many rows."""
+    """The result of a query on DuckDB, in batches of so many rows.
+
+    It is whole before the first one is read: others may use the connection, and what still streams would end there.
+    """
     _upload(connection, expression)
-    return connection.con.sql(compiled(connection, expression)).to_arrow_reader(rows)
+    return connection.con.sql(compiled(connection, expression)).execute().to_arrow_reader(rows)
 
 
 def materialised(connection: Any, name: str, expression: Any, together: Sequence[str] = ()) -> Any:
