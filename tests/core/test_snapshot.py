@@ -245,6 +245,22 @@ def test_sums_are_clipped_before_they_are_cast():
     assert (found.sums["x",].tolist(), found.sums["m",].tolist()) == ([2**40], [2**40])
 
 
+def test_batches_are_whole_although_others_use_the_connection():
+    """A result that streams would end at the next query on its connection, and say nothing."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT range AS x FROM range(10000)")
+    dataset = open_source(connection, table="t")
+    found = []
+
+    def visit(batch):
+        found.append(len(batch))
+        connection.execute("DROP TABLE IF EXISTS other")
+
+    dataset.scan(dataset.table, visit, 2048)
+    assert len(found) > 1
+    assert sum(found) == 10_000
+
+
 # ---- spilling -----------------------------------------------------------------------------------------------------
 
 

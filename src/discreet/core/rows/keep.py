@@ -688,10 +688,8 @@ def _sums_in_order(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, ac
         cell, steps = numbers_of(piece.column(CELL)).astype(np.int64), numbers_of(piece.column("s"))
         key, order = side_by_side(cell * (units.size + 1) + units)
         begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
-        n, s = (
-            np.diff(begins, append=key.size),
-            np.add.reduceat(steps if order is None else steps[order], begins, dtype=np.int64),
-        )
+        n = np.diff(begins, append=key.size)
+        s = np.add.reduceat(steps if order is None else steps[order], begins, dtype=np.int64)
         if n.max() > most or (s < 0).any() or (s > n * across).any():
             raise excess(snapshot)
         own = key[begins] // (units.size + 1)
