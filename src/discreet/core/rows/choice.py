@@ -145,8 +145,8 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
     ordered = ibis.window(group_by=scope, order_by=[*snapshot.names.values()])
     rows = rows.mutate(position=ibis.row_number().over(ordered), held=rows.count().over(ordered))
     first, most, over = rows.position == 0, rows.held, ibis.literal(False)
-    alike = ibis.window(group_by=UNIT, order_by=rows[scope[-1]].asc(nulls_first=True))
     if limits.cells is not None:
+        alike = ibis.window(group_by=UNIT, order_by=rows[CELL].asc(nulls_first=True))
         reached = first.cast("int64").sum().over(alike)
         rows = rows.mutate(place=ibis.dense_rank().over(alike), reached=reached, most=most.max().over(alike))
         first, most = (rows.position == 0) & (rows.place == 0), rows.most
@@ -164,9 +164,11 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
     if limits.rows is not None:
         rows = rows.filter(evenly(rows.position, rows.held, rows.start, limits.rows))
     found = stored(snapshot.dataset, rows.select(*columns))
-    alike = ibis.window(group_by=UNIT, order_by=found[scope[-1]].asc(nulls_first=True))
-    within = ibis.row_number().over(alike) - ibis.rank().over(alike)
-    counted = found.select(groups=ibis.dense_rank().over(alike) + 1, rows=within + 1)  # again, from what was kept
+    counted = found.select(groups=1, rows=found.count().over(group_by=UNIT))  # again, from what was kept
+    if limits.cells is not None:
+        alike = ibis.window(group_by=UNIT, order_by=found[CELL].asc(nulls_first=True))
+        within = ibis.row_number().over(alike) - ibis.rank().over(alike)
+        counted = found.select(groups=ibis.dense_rank().over(alike) + 1, rows=within + 1)
     most_held = counted.aggregate(groups=counted.groups.max(), rows=counted.rows.max())
     if limits.exceeded(*(column[0].as_py() or 0 for column in snapshot.dataset.fetch(most_held).columns)):
         raise _excess(snapshot)
