@@ -163,6 +163,7 @@ def spark(master: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "OFF",  # the log of a failed task may quote a row
+        "spark.sql.execution.replaceHashWithSortAgg": "true",  # stored rows lie in the order of what they are added by
     }
     if master.startswith("local"):
         # One machine gains nothing from the 200 partitions of a cluster, nor from a job for every stage.
