@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.core.errors import SourceError
 from discreet.core.rows.engines import arrow_of, numbers_of
-from discreet.core.rows.expressions import TOO_MANY, quotient
+from discreet.core.rows.expressions import quotient
 from discreet.core.rows.snapshot import AT, UNIT, Snapshot, marked, stored
 
 if TYPE_CHECKING:
@@ -142,24 +142,22 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
     import ibis
 
     scope = [UNIT] if limits.cells is None else [UNIT, CELL]
-    most = TOO_MANY if limits.rows is None else limits.rows
-    told, values = scope[1:], snapshot.names.values()
-    # One order of a unit's rows serves all windows, so they are sorted once.
-    ordered = ibis.window(group_by=UNIT, order_by=[*told, *values])
-    rows = rows.mutate(position=ibis.row_number().over(ordered))
-    if limits.cells is None:
-        rows = rows.mutate(held=rows.count().over(group_by=UNIT))
-    else:
-        cells = ibis.window(group_by=UNIT, order_by=CELL)
-        alike = ibis.range_window(group_by=UNIT, order_by=CELL, preceding=0, following=0)
-        facts = {"before": ibis.rank().over(cells), "place": ibis.dense_rank().over(cells)}
-        rows = rows.mutate(held=rows.count().over(alike), **facts)
-        rows = rows.mutate(position=rows.position - rows.before)
-    over = rows.held > most
+    # Each window asks for the order of the first, or the beginning of it, so rows are sorted once. In that of groups,
+    # as of partitions, nulls come first: there are none, but the engine cannot know.
+    ordered = ibis.window(group_by=scope, order_by=[*snapshot.names.values()])
+    rows = rows.mutate(position=ibis.row_number().over(ordered), held=rows.count().over(ordered))
+    first, most, over = rows.position == 0, rows.held, ibis.literal(False)
+    if limits.cells is not None:
+        alike = ibis.window(group_by=UNIT, order_by=rows[CELL].asc(nulls_first=True))
+        reached = first.cast("int64").sum().over(alike)
+        rows = rows.mutate(place=ibis.dense_rank().over(alike), reached=reached, most=most.max().over(alike))
+        first, most = (rows.position == 0) & (rows.place == 0), rows.most
+    if limits.rows is not None:
+        over = over | (most > limits.rows)
     if limits.groups is not None:
-        rows = rows.mutate(reached=rows.place.max().over(group_by=UNIT) + 1)
-        over = (rows.held > most) | (rows.reached > limits.groups)
-    rows = rows.mutate(start=over.ifelse(digits(snapshot, START_DIGITS, "k", rows[UNIT]), 0))
+        over = over | (rows.reached > limits.groups)
+    start = (first & over).ifelse(digits(snapshot, START_DIGITS, "k", rows[UNIT]), 0)  # drawn once for each unit
+    rows = rows.mutate(start=start.max().over(group_by=UNIT))
     if limits.groups is not None:
         rows = rows.filter(evenly(rows.place, rows.reached, 0 if limits.first else rows.start, limits.groups))
         if not limits.first:
@@ -168,9 +166,12 @@ def _by_query(snapshot: Snapshot, rows: ir.Table, columns: Sequence[str], limits
     if limits.rows is not None:
         rows = rows.filter(evenly(rows.position, rows.held, rows.start, limits.rows))
     found = stored(snapshot.dataset, rows.select(*columns))
-    held = found.group_by(scope).aggregate(n=found.count())
-    units = held.group_by(UNIT).aggregate(groups=held.count(), rows=held.n.max())
-    most_held = units.aggregate(groups=units.groups.max(), rows=units.rows.max())
+    counted = found.select(groups=1, rows=found.count().over(group_by=UNIT))  # again, from what was kept
+    if limits.cells is not None:
+        alike = ibis.window(group_by=UNIT, order_by=found[CELL].asc(nulls_first=True))
+        within = ibis.row_number().over(alike) - ibis.rank().over(alike)
+        counted = found.select(groups=ibis.dense_rank().over(alike) + 1, rows=within + 1)
+    most_held = counted.aggregate(groups=counted.groups.max(), rows=counted.rows.max())
     if limits.exceeded(*(column[0].as_py() or 0 for column in snapshot.dataset.fetch(most_held).columns)):
         raise excess(snapshot)
     return found

@@ -166,11 +166,13 @@ def spark(master: str) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "OFF",  # the log of a failed task may quote a row
+        "spark.sql.execution.replaceHashWithSortAgg": "true",  # stored rows lie in the order of what they are added by
     }
     if master.startswith("local"):
         # One machine gains nothing from the 200 partitions of a cluster, nor from a job for every stage.
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
         settings["spark.sql.adaptive.enabled"] = "false"
+        settings["spark.driver.memory"] = "3g"  # as much as the embedded engine; of 1 GB, stored rows spill soon
     builder = SparkSession.builder.master(master).appName("discreet").config(map=settings)
     getLogger("SQLQueryContextLogger").disabled = True  # so may what Python prints of it
     return connection_of(guarded(master, builder.getOrCreate))
@@ -446,8 +448,13 @@ def materialised(connection: Any, name: str, expression: Any, together: Sequence
         frame = _spark_frame(connection, expression)
         if together:
             frame = frame.repartition(*together).sortWithinPartitions(*together)
-        frame.localCheckpoint().createOrReplaceTempView(name)
+        _checkpoints[name] = frame = frame.localCheckpoint()
+        frame.createOrReplaceTempView(name)
     return connection.table(name)
+
+
+_checkpoints: dict[str, Any] = {}
+"""The frames of Spark that are stored, by their names."""
 
 
 MARKED, _BITS = "discreet_marked_", "_bits"
@@ -500,6 +507,9 @@ def drop(connection: Any, name: str) -> None:
     """Drop a stored table, or the view of one whose rows are marked."""
     if connection.name == "pyspark":
         connection._session.catalog.dropTempView(name)
+        frame = _checkpoints.pop(name, None)
+        if frame is not None and hasattr(frame, "_jdf"):  # or it would lie in memory until Java collects its garbage
+            frame._jdf.logicalPlan().rdd().unpersist(False)
     elif name.startswith(MARKED):
         connection.con.execute(f'DROP VIEW temp.main."{name}"; DROP TABLE temp.main."{name}{_BITS}"')
     else:
