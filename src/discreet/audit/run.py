@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -151,9 +152,14 @@ def _done(
         yield from (_part(part, deep) for part in chosen)
         return
     in_order = sorted(chosen, key=_weight, reverse=not first_short)
-    with ProcessPoolExecutor(workers) as pool:
+    # Expressions of tables are many small objects, among which to look for cycles all the time takes a tenth of a run.
+    with ProcessPoolExecutor(workers, initializer=gc.set_threshold, initargs=(_OBJECTS,)) as pool:
         for future in as_completed([pool.submit(_part, part, deep) for part in in_order]):
             yield future.result()
+
+
+_OBJECTS = 50_000
+"""So many new objects lead to a look for cycles among them."""
 
 
 def _part(part: str, deep: bool) -> tuple[str, list[Audit], float]:
