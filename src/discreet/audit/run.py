@@ -153,13 +153,13 @@ def _done(
         return
     in_order = sorted(chosen, key=_weight, reverse=not first_short)
     # Expressions of tables are many small objects, among which to look for cycles all the time takes a tenth of a run.
-    with ProcessPoolExecutor(workers, initializer=gc.set_threshold, initargs=(_OBJECTS,)) as pool:
+    with ProcessPoolExecutor(workers, initializer=gc.set_threshold, initargs=_LOOKS) as pool:
         for future in as_completed([pool.submit(_part, part, deep) for part in in_order]):
             yield future.result()
 
 
-_OBJECTS = 50_000
-"""So many new objects lead to a look for cycles among them."""
+_LOOKS = 50_000, 2, 2
+"""After so many new objects among these, and of so many looks one goes further back: sessions must not pile up."""
 
 
 def _part(part: str, deep: bool) -> tuple[str, list[Audit], float]:
