@@ -37,7 +37,7 @@ from discreet.audit.pipeline import (
     shown,
 )
 from discreet.audit.report import Audit, Refusal
-from discreet.audit.session_pipelines import every_question, switched
+from discreet.audit.session_pipelines import every_question, opened, switched
 from discreet.audit.statistical import audit_draws
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
@@ -720,10 +720,12 @@ def _session(world: GeneratedWorld, table: Sequence[Any], folder: Path) -> Sessi
     source, options = as_source(world.source, table, _TEXTS, world.names, folder)
     schema = world.schema
     ledger = Ledger(":memory:", _ENOUGH[type(world.guarantee)], neighbours=schema.neighbours, unit=schema.unit.unit)
-    return Session(source, schema, ledger=ledger, **options)
+    return (opened if world.source in _FRAMES else Session)(source, schema, ledger=ledger, **options)
 
 
 _TEXTS = ("arm", "half")
+_FRAMES = ("arrow", "pandas", "polars")
+"""They are read by the engine that pipelines share; files have one of their own each, and a database is one."""
 
 
 def _ask(session: Session, name: str, question: Question[Any]) -> Any:
