@@ -16,7 +16,7 @@ import discreet.mechanisms as m
 import discreet.questions as q
 from discreet.audit.release_pipelines import public_name, statistics
 from discreet.audit.report import Audit
-from discreet.audit.session_pipelines import RECORDS, ROWS, every_question, table_of
+from discreet.audit.session_pipelines import RECORDS, ROWS, every_question, opened, table_of
 from discreet.core.errors import DiscreetError, ReleaseFailed
 from discreet.core.guarantee import Guarantee
 from discreet.core.protection import ROW, Protection
@@ -340,7 +340,7 @@ def _session() -> dict[str, Call]:
 
 def _question(name: str, schema: Schema = ROWS) -> Callable[..., Any]:
     def ask(ledger: Any, **arguments: Any) -> Any:
-        return getattr(d.Session(_rows(), schema, ledger=ledger), name)(**arguments)
+        return getattr(opened(_rows(), schema, ledger), name)(**arguments)
 
     return ask
 

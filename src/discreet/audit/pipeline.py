@@ -607,22 +607,21 @@ def _run(pipeline: Pipeline, table: Any, script: Script) -> _Run:
         ledger = Ledger(":memory:", pipeline.budget, neighbours=pipeline.world.neighbours, unit=pipeline.world.unit)
         nothing = ledger.spent()
         published = _outcome(pipeline, table, ledger)
-        charged, drawn = ledger.spent(), len(script.draws)
+        charged, drawn, told = ledger.spent(), len(script.draws), shown(published)
         if isinstance(published, Refusal):
             findings.append(str(published))
         elif pipeline.repeats:
             again = _outcome(pipeline, table, ledger)
-            if len(script.draws) > drawn or shown(again) != shown(published):
+            if len(script.draws) > drawn or shown(again) != told:
                 findings.append("asking again drew again")
             if ledger.spent() != charged:
                 findings.append("asking again was charged again")
         if pipeline.omits and not script.as_foreseen:
             findings.append("rows were not chosen afresh for each question")
     spends = [shown(spend) for spend in ledger.events()]
-    told = json.dumps([shown(published), spends], sort_keys=True)
     return _Run(
-        script.secret, tuple(script.draws), tuple(script.answers), told, charged, frozenset(_names(spends)),
-        tuple(findings), tuple(script.kept),
+        script.secret, tuple(script.draws), tuple(script.answers), json.dumps([told, spends], sort_keys=True), charged,
+        frozenset(_names(spends)), tuple(findings), tuple(script.kept),
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from discreet.audit.report import refused
 from discreet.core.errors import DiscreetError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
 from discreet.core.protection import Fact, Neighbours
-from discreet.core.rows.engines import embedded
+from discreet.core.rows.engines import SEALED, load_ibis
 from discreet.core.schema import (
     Bands,
     Bounds,
@@ -91,8 +91,8 @@ def opened(table: Any, schema: Schema, ledger: Ledger, **options: Any) -> Sessio
 
 @cache
 def _engine(process: int) -> Any:
-    """A process that was forked has its own."""
-    return embedded(None)
+    """A process that was forked has its own; with one thread, since a few rows leave nothing to share out."""
+    return load_ibis().duckdb.connect(threads=1, **SEALED)
 
 
 def session_pipelines() -> Iterator[Pipeline]:

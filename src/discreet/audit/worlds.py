@@ -37,7 +37,7 @@ from discreet.audit.pipeline import (
     shown,
 )
 from discreet.audit.report import Audit, Refusal
-from discreet.audit.session_pipelines import every_question, switched
+from discreet.audit.session_pipelines import every_question, opened, switched
 from discreet.audit.statistical import audit_draws
 from discreet.core.errors import InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP, ZeroConcentratedDP
@@ -47,7 +47,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.tables.margins import MarginsNoise
 from discreet.questions import Question, asked
 from discreet.questions.question import MeasuredQuestion
-from discreet.results.ledger import Ledger
+from discreet.results.ledger import Ledger, Spend
 from discreet.session import Session
 
 Row = dict[str, Any]
@@ -707,7 +707,11 @@ def _asked(
     script = Script()
     with scripted(script):
         session = _session(world, table, folder)
-        found = {name: _answered(session, script, name, question) for name, question in questions.items()}
+        answered = {name: _answered(session, script, name, question) for name, question in questions.items()}
+        spends: dict[str | None, list[Spend]] = {}
+        for spend in session.ledger.events():  # once for all questions: a ledger reads every entry
+            spends.setdefault(spend.request, []).append(spend)
+        found = {name: _recorded(*answer, spends.get(name, [])) for name, answer in answered.items()}
         found["count"] = _again(session, script, questions["count"], found["count"])
     return found
 
@@ -716,10 +720,12 @@ def _session(world: GeneratedWorld, table: Sequence[Any], folder: Path) -> Sessi
     source, options = as_source(world.source, table, _TEXTS, world.names, folder)
     schema = world.schema
     ledger = Ledger(":memory:", _ENOUGH[type(world.guarantee)], neighbours=schema.neighbours, unit=schema.unit.unit)
-    return Session(source, schema, ledger=ledger, **options)
+    return (opened if world.source in _FRAMES else Session)(source, schema, ledger=ledger, **options)
 
 
 _TEXTS = ("arm", "half")
+_FRAMES = ("arrow", "pandas", "polars")
+"""They are read by the engine that pipelines share; files have one of their own each, and a database is one."""
 
 
 def _ask(session: Session, name: str, question: Question[Any]) -> Any:
@@ -727,7 +733,10 @@ def _ask(session: Session, name: str, question: Question[Any]) -> Any:
     return shown((session if own else session.per_unit()).ask(question, name))
 
 
-def _answered(session: Session, script: Script, name: str, question: Question[Any]) -> AnswerOnTable:
+def _answered(
+    session: Session, script: Script, name: str, question: Question[Any]
+) -> tuple[Any, tuple[Draw, ...], list[str]]:
+    """What is told, with which draws, and what went wrong."""
     findings: list[str] = []
     before = session.ledger.spent()
 
@@ -741,13 +750,16 @@ def _answered(session: Session, script: Script, name: str, question: Question[An
     except Exception as error:
         told = str(Refusal.of(error))
         findings.append(told)
-    new = [spend for spend in session.ledger.events() if spend.request == name]
+    return told, tuple(script.draws[start:]), findings
+
+
+def _recorded(told: Any, draws: tuple[Draw, ...], findings: list[str], new: Sequence[Spend]) -> AnswerOnTable:
+    """An answer with what its ledger has on record of it."""
     record = [shown(spend) for spend in new]
     charged = new[0].guarantee if len(new) == 1 and isinstance(new[0].guarantee, Guarantee) else None
     moved = Sensitivity.from_dict(new[0].sensitivity) if len(new) == 1 else None
     if len(new) != 1 and not findings:
         findings.append(f"{len(new)} entries in the ledger for one request")
-    draws = tuple(script.draws[start:])
     rate = round_rate(new[0].mechanism) if new else None
     return AnswerOnTable(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings), rate)
 

@@ -39,7 +39,7 @@ import numpy as np
 
 from discreet.audit.pipeline import Draw, Script, arrow_table, scripted, shown
 from discreet.audit.report import Audit, Compared, recomputed
-from discreet.audit.session_pipelines import COLUMNS, LIMITS, corner_world, every_question, table_of
+from discreet.audit.session_pipelines import COLUMNS, LIMITS, corner_world, every_question, opened, table_of
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.guarantee import ApproxDP, GaussianDP, Guarantee, PureDP
 from discreet.core.rows import Selected, take, totals
@@ -770,4 +770,4 @@ def _session(question: Question[Any]) -> Session:
     table = table_of(corner_world().tables[3], schema)
     budget = _ENOUGH_OF_EACH[type(question.guarantee)]
     ledger = Ledger(":memory:", budget, neighbours=schema.neighbours, unit=schema.unit.unit)
-    return Session(table, schema, ledger=ledger)
+    return opened(table, schema, ledger)

@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 _MOST_SCORE, _HALVINGS = 8.0, 50
 """p-values below 2Φ(−8) are not told apart."""
-_SHARES = tuple(np.linspace(0.0, 1.0, 17).tolist())
+_SHARES = np.linspace(0.0, 1.0, 17)
 _TINY = 1e-300
 
 
@@ -320,16 +320,15 @@ class Contrast:
         """
         control, treatment = self.arms
         moved = np.asarray(apart - self._between)
-        squares, cumulants = [], []
-        for share in _SHARES:  # of the way that the control goes to meet the treatment
-            thetas = (control.centre - share * moved, treatment.centre + (1 - share) * moved)
-            told = [arm.told(theta) for arm, theta in zip(self.arms, thetas, strict=True)]
-            possible = np.all([(theta >= -1e-12) & (theta <= 1 + 1e-12) for theta in thetas], axis=0)
-            squares.append(np.where(possible, sum(one[0] for one in told), np.inf))
-            variance, fourth = (np.asarray(sum(one[place] for one in told)) for place in (1, 2))
-            cumulants.append(fourth / np.maximum(variance, _TINY) ** 2)
+        shares = np.reshape(_SHARES, (-1, *[1] * np.ndim(moved)))  # of the way that the control goes to the treatment
+        thetas = control.centre - shares * moved, treatment.centre + (1 - shares) * moved
+        told = [arm.told(theta) for arm, theta in zip(self.arms, thetas, strict=True)]
+        possible = np.all([(theta >= -1e-12) & (theta <= 1 + 1e-12) for theta in thetas], axis=0)
+        squares = np.where(possible, sum(one[0] for one in told), np.inf)
+        variance, fourth = (np.asarray(sum(one[place] for one in told)) for place in (1, 2))
+        cumulants = fourth / np.maximum(variance, _TINY) ** 2
         best = np.argmin(squares, axis=0)[None]
-        square, tails = (np.take_along_axis(np.asarray(each), best, axis=0)[0] for each in (squares, cumulants))
+        square, tails = (np.take_along_axis(each, best, axis=0)[0] for each in (squares, cumulants))
         return square, tails
 
 

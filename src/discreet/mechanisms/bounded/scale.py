@@ -709,17 +709,17 @@ def _even_slopes(coordinates: Sequence[Coordinate], change: Fraction) -> list[Fr
     """A split of the change at which all slopes are about equal (floats; any split gives a valid bound)."""
     scales = np.array([float(one.scale) for one in coordinates])
     widths = np.array([np.inf if one.width is None else float(one.width) for one in coordinates])
+    most, ends = np.minimum(widths, float(change)), np.exp(-widths / scales)
 
     def split(level: float) -> NDArray[np.float64]:
-        low = np.zeros_like(scales)
-        high = np.minimum(widths, float(change))
-        for _ in range(60):
-            middle = (low + high) / 2
-            away = np.exp(-middle / scales)
-            back = np.exp((middle - widths) / scales)
-            steep = (1 + (away - back) / (2 - away - back)) / scales > level
-            low, high = np.where(steep, middle, low), np.where(steep, high, middle)
-        return np.asarray((low + high) / 2)
+        # With x = exp(part/scale), s the slope in units of 1/scale and c = exp(−width/scale), the slope is s where
+        # c(2 − s)x² − 2(1 − s)x − s = 0: of two ways to write the root that is positive, the one that does not cancel.
+        slopes = np.minimum(level * scales, 2.0)
+        less = 1 - slopes
+        root = np.sqrt(less**2 + ends * slopes * (2 - slopes))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.where(less > 0, (less + root) / (ends * (2 - slopes)), slopes / (root - less))
+            return np.asarray(np.clip(scales * np.log(ratios), 0.0, most))
 
     low, high = 0.0, 2 / scales.min()
     for _ in range(80):
