@@ -230,9 +230,13 @@ def _marked(snapshot: Snapshot, rows: ir.Table, bits: NDArray[np.bool_]) -> ir.T
 
 def _between(ask: Ask, names: str, ids: tuple[Any, Any]) -> pa.Table:
     """The rows of the units after one id and up to another."""
-    ends = [(sign, one) for sign, one in zip((">", "<="), ids, strict=True) if one is not None]
-    where = " AND ".join(["true", *(f"{UNIT} {sign} ?" for sign, _ in ends)])
-    return ask(names, where, *(one for _, one in ends)).combine_chunks()
+    ends = [f"{UNIT} {sign} {_literal(one)}" for sign, one in zip((">", "<="), ids, strict=True) if one is not None]
+    return ask(names, " AND ".join(["true", *ends])).combine_chunks()
+
+
+def _literal(unit: int | str) -> str:
+    """A unit's id in SQL, whatever signs it has."""
+    return str(unit) if isinstance(unit, int) else f"decode(from_hex('{unit.encode().hex()}'))"
 
 
 def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:

@@ -138,7 +138,7 @@ def embedded(memory: str | None, files: Sequence[str] = ()) -> Any:
     weakref.finalize(connection, connection.con.interrupt)  # a query that was stopped would go on and delay the end
     paths = ", ".join("'" + os.path.abspath(file).replace("'", "''") + "'" for file in files)
     # A notebook without ipywidgets draws no progress bar, and refuses to be told so.
-    drawn = connection.con.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]
+    drawn = connection.con.sql("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]
     sealed = (*("enable_progress_bar = false",) * drawn, "enable_external_access = false", "lock_configuration = true")
     connection.con.execute(";".join(f"SET {setting}" for setting in (f"allowed_paths = [{paths}]", *sealed)))
     return connection
@@ -184,7 +184,7 @@ def connection_of(source: Any) -> Any:
     if isinstance(source, ibis.backends.BaseBackend):
         return source
     if kind == "duckdb.DuckDBPyConnection":
-        (own,) = source.execute("SELECT current_setting('TimeZone')").fetchall()[0]
+        (own,) = source.sql("SELECT current_setting('TimeZone')").fetchall()[0]
         connection = ibis.duckdb.from_connection(source)
         source.execute(f"SET TimeZone = '{own}'")  # which ibis sets to UTC for good
         return connection
@@ -240,7 +240,7 @@ def require_declared(connection: Any, tables: Iterable[str]) -> None:
     """Refuse tables of DuckDB whose types follow from somebody's values: frames, and views over them or over text."""
     if connection.name != "duckdb":
         return
-    views = dict(connection.con.execute(_VIEWS).fetchall())
+    views = dict(connection.con.sql(_VIEWS).fetchall())
     waiting = [name.lower() for name in tables]
     known = set[str]()
     while waiting:
@@ -261,7 +261,7 @@ def _setting(connection: Any, name: str) -> str | None:
     if connection.name == "pyspark":
         found = connection._session.conf.get(name, None)
         return None if found is None else str(found)
-    return str(connection.con.execute(f"SELECT current_setting('{name}')").fetchall()[0][0])
+    return str(connection.con.sql(f"SELECT current_setting('{name}')").fetchall()[0][0])
 
 
 @contextmanager
@@ -412,13 +412,16 @@ def arrow_of(values: NDArray[np.int64]) -> Any:
 
 
 def asked_again(connection: Any, expression: Any) -> Callable[..., Any]:
-    """A query on DuckDB that is compiled once: what of its rows to select, and where, gives a pyarrow table."""
+    """A query on DuckDB that is compiled once: what of its rows to select, and where, gives a pyarrow table.
+
+    It has no parameters, which take a statement of their own: what others ask of the connection before its result is
+    read would take the result's place.
+    """
     _upload(connection, expression)
     query = compiled(connection, expression)
 
-    def ask(what: str, where: str, *values: Any, _held: Any = expression) -> Any:  # the tables that it reads live on
-        asked = f"SELECT {what} FROM ({query}) AS rows WHERE {where}"
-        return connection.con.execute(asked, values).to_arrow_table()
+    def ask(what: str, where: str, _held: Any = expression) -> Any:  # the tables that it reads live on
+        return connection.con.sql(f"SELECT {what} FROM ({query}) AS rows WHERE {where}").to_arrow_table()
 
     return ask
 

@@ -664,13 +664,13 @@ class Dataset:
             return engines.guarded(self.name, lambda: engines.marked(self.connection, name, table, bits))
 
     def asked_again(self, expression: ir.Table) -> Callable[..., pa.Table]:
-        """A query that is asked of many parts of its rows, in SQL with values; only the embedded engine can."""
+        """A query that is asked of many parts of its rows, in SQL; only the embedded engine can."""
         with self.lock:
             ask = engines.guarded(self.name, lambda: engines.asked_again(self.connection, expression))
 
-        def again(what: str, where: str, *values: Any) -> pa.Table:
+        def again(what: str, where: str) -> pa.Table:
             with self.lock:
-                return engines.guarded(self.name, lambda: ask(what, where, *values))
+                return engines.guarded(self.name, lambda: ask(what, where))
 
         return again
 

@@ -343,7 +343,7 @@ def source_tables(address: str) -> list[str]:
     connection = connection_at(address)
     shown = without_password(address)
     if connection.name == "duckdb":  # ibis lists its tables by a method that duckdb deprecates
-        found = engines.guarded(shown, lambda: connection.con.execute(_TABLES).fetchall())
+        found = engines.guarded(shown, lambda: connection.con.sql(_TABLES).fetchall())
         return sorted(str(name) for (name,) in found)
     return sorted(engines.guarded(shown, connection.list_tables))
 
