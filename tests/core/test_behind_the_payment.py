@@ -295,6 +295,57 @@ def test_zoned_timestamps_have_the_day_of_utc_in_frames_and_files(tmp_path, monk
     assert connection.execute("SELECT current_setting('TimeZone')").fetchall() == [("Asia/Tokyo",)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "ids", "more"), [("varchar COLLATE nocase", "Ann bob cy", "ann"), ("kinds", "ann bob", "zoe")]
+)
+@pytest.mark.parametrize("by_ibis", [False, True])
+def test_ids_have_the_order_of_their_bytes_whatever_their_type(kind, ids, more, by_ibis):
+    """An ENUM has an order of its own; a collation takes two ids for one."""
+    unit = PrivacyUnit("who", contribution=Contribution(total=2))
+    schema = Schema(columns={"g": Categories(["a", *(f"b{at}" for at in range(40))])}, unit=unit)
+    counts = []
+    for people in (ids.split(), [*ids.split(), more]):
+        connection = duckdb.connect()
+        connection.execute("CREATE TYPE kinds AS ENUM ('zoe', 'ann', 'bob')")
+        connection.execute(f"CREATE TABLE t (who {kind}, g varchar COLLATE nocase)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(who, g) for who in people for g in "aaa"])
+        source = ibis.duckdb.from_connection(connection).table("t") if by_ibis else connection
+        asked = session(source, schema, **({} if by_ibis else {"table": "t"}))
+        counts.append(asked.count(guarantee=SHARP, by="g").value[0])
+    assert np.diff(counts) == pytest.approx(2, abs=0.9)
+
+
+def test_labels_are_told_apart_by_their_bytes():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (g varchar COLLATE nocase)")
+    connection.execute("INSERT INTO t VALUES ('A'), ('a')")
+    for more in (1, 40):
+        schema = Schema(columns={"g": Categories(["a", *(f"b{at}" for at in range(more))])})
+        counts = session(connection, schema, table="t").count(guarantee=SHARP, by="g").value
+        assert counts[:2].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_names_that_no_engine_can_write_are_refused_for_nothing(name):
+    asked = session(pa.table({name: [1.0], "x": [1.0]}), Schema(columns={"x": Bounds(0, 9, grid=1)}))
+    with pytest.raises(InvalidParameter, match="without a name, or with a zero byte"):
+        asked.sum("x", guarantee=SHARP)
+    assert asked.ledger.remaining() == PureDP(1000.0)
+
+
+def test_rows_are_gone_from_a_callers_engine_with_their_session():
+    connection = duckdb.connect()
+    unit = PrivacyUnit("who", contribution=Contribution(total=1))
+    rows = pa.table({"who": [1, 1, 2], "x": [1.0, 2.0, 3.0]})
+    asked = session(rows, Schema(columns={"x": Bounds(0, 9, grid=1)}, unit=unit), engine=connection)
+    asked.mean("x", guarantee=SHARP)
+    assert connection.sql("FROM duckdb_tables()").fetchall()
+    del asked
+    gc.collect()
+    assert connection.sql("FROM duckdb_tables()").fetchall() == []
+    assert connection.sql("FROM duckdb_views() WHERE NOT internal").fetchall() == []
+
+
 # ---- questions of other schemas --------------------------------------------------------------------------------------
 
 
@@ -428,7 +479,10 @@ def test_spark_is_refused_where_it_would_read_otherwise(spark, tmp_path):
             other.count(guarantee=SHARP)
     finally:
         spark.conf.set("spark.sql.parser.escapedStringLiterals", "false")
-    assert asked.ledger.spent() == other.ledger.spent() == PureDP(0.0)
+    alike = session(spark.sql("SELECT 'a' COLLATE UTF8_LCASE AS who, 1.0 AS x"), schema)
+    with pytest.raises(WrongType, match="has the collation UTF8_LCASE"):
+        alike.count(guarantee=SHARP)
+    assert asked.ledger.spent() == other.ledger.spent() == alike.ledger.spent() == PureDP(0.0)
 
 
 # ---- the first row of a file without a header ------------------------------------------------------------------------

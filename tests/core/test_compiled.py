@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+import duckdb
 import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import Contribution, PrivacyUnit, Session
+from discreet import Bounds, Categories, Contribution, PrivacyUnit, PureDP, Schema, Session
 from discreet.core.rows import engines
 from tests.questions.test_every_question import ASKED, SCHEMA, budget, guarantee, rows
 
@@ -74,3 +75,17 @@ def test_what_only_ibis_can_compare_is_compiled_each_time():
         assert ["people" in query for query in queries] == [True, False]
     sql = [engines.compiled(connection, connection.sql(f"SELECT {n} AS x")) for n in (1, 2)]
     assert sql[0] != sql[1]
+
+
+def test_texts_that_look_like_drawn_names_stay_as_they_are():
+    """Tables of the caller, and labels and columns that are called like them or like those that discreet draws."""
+    connection, names = (
+        duckdb.connect(),
+        ["discreet_participants", "discreet_" + "a1" * 8, "discreet_source_" + "b" * 12],
+    )
+    schema = Schema(columns={f"{names[0]}_y": Bounds(0, 1, grid=1), "g": Categories(names)})
+    for name in names:
+        connection.execute(f"CREATE TABLE {name} AS SELECT 1 AS {names[0]}_y, '{names[1]}' AS g")
+        session = Session(connection, schema, table=name, ledger=":memory:", budget=PureDP(200.0))
+        assert session.count(by="g", epsilon=50.0).value.tolist() == [0, 1, 0]
+        assert session.sum(f"{names[0]}_y", epsilon=50.0).value == pytest.approx(1, abs=0.9)

@@ -208,6 +208,23 @@ def test_the_planned_effect_is_that_of_ranks():
     assert planned.smallest_effect == pytest.approx(in_bins / (1 - 1 / 64), rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("test", "settings"),
+    [
+        ("rank_test", {"column": "pay", "by": "arm", "bins": 8}),
+        ("rank_correlation", {"columns": ["pay", "mood"], "bins": {"pay": 8}}),
+    ],
+)
+def test_an_effect_that_cannot_be_is_said_to_be_none(test, settings):
+    session = d.Session("none.csv", SCHEMA, ledger=":memory:", budget=d.PureDP(9.0))
+    few, many = (
+        getattr(session.plan, test)(**settings, epsilon=epsilon, expected_rows=rows)
+        for rows, epsilon in ((20, 0.1), (5000, 1.0))
+    )
+    assert any("no effect is larger" in note for note in few.notes)
+    assert not any("no effect is larger" in note for note in many.notes)
+
+
 @pytest.mark.parametrize(("test", "groups"), [("rank_test", 2), ("rank_test", 4), ("kolmogorov_smirnov", 3)])
 def test_the_planned_effect_is_found_in_four_of_five(test, groups):
     """Where one group's density rises evenly, another one's falls, and the others lie in between."""

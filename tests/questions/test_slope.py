@@ -153,6 +153,10 @@ def test_the_planned_error_is_that_of_releases():
     assert 0.8 < np.quantile(farther, 0.95) / question.plan().error_95 < 1.25
 
 
+def test_a_plan_of_hardly_any_rows_expects_no_end():
+    assert SlopeQuestion(WIDE, "y", on="x", epsilon=0.1, expected_rows=20).plan().error_95 == math.inf
+
+
 def test_a_session_answers_stores_and_reads_back():
     rows = line(np.random.default_rng(8), 3000, 0.2)
     table = pyarrow.table({"x": rows[:, 0], "y": rows[:, 1]})

@@ -1,12 +1,25 @@
 """What people try first works, or is refused with the words to try next."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import ApproxDP, Bounds, Categories, GaussianDP, Neighbours, PureDP, Schema, Session, ZeroConcentratedDP
+from discreet import (
+    ApproxDP,
+    Bounds,
+    Categories,
+    Formula,
+    GaussianDP,
+    Neighbours,
+    PureDP,
+    Schema,
+    Session,
+    ZeroConcentratedDP,
+)
 from discreet.core.errors import InvalidParameter, PlanFileError, spelling
-from discreet.plans.declarations import schema_from_dict
+from discreet.plans.declarations import narrowed, narrows, schema_from_dict
 from discreet.plans.job import Job
 from tests.questions.test_every_question import PLAN, SCHEMA, rows
 
@@ -62,6 +75,16 @@ def test_a_budget_by_its_parameters():
     assert Session(rows(), SCHEMA, ledger=":memory:", epsilon=1.0, delta=1e-6).ledger.budget == ApproxDP(1.0, 1e-6)
     with pytest.raises(InvalidParameter, match="is given already, beside mu"):
         Session(rows(), SCHEMA, ledger=":memory:", budget=PureDP(1.0), mu=1.0)
+
+
+def test_a_condition_stands_by_itself_behind_another():
+    """Brackets that close those of the first one would read its rows in one session, and all in another."""
+    with pytest.raises(InvalidParameter, match="makes no sense from"):
+        session().where("age > 30").where("age > 40) or (age < 20")
+    texts = ("age > 30", "(age > 30) and (age > 40) or (age < 20)")
+    whole, looks_alike = (replace(SCHEMA, where=Formula(text)) for text in texts)
+    assert not narrows(looks_alike, whole)
+    assert narrows(narrowed(whole, "age > 40 or age < 20"), whole)
 
 
 def test_a_condition_and_groups_in_any_order():

@@ -57,14 +57,17 @@ def read_omission(table: Mapping[str, Any], schema: Schema) -> Omission:
 def narrowed(schema: Schema, condition: str) -> Schema:
     """The same declarations, over the rows for which a condition holds as well."""
     text = requirements.instance("where", condition, str, 'a condition such as "age >= 18"')
-    return replace(schema, where=Formula(text if schema.where is None else f"({schema.where.text}) and ({text})"))
+    alone = Formula(text)  # its brackets must close by themselves
+    return replace(schema, where=alone if schema.where is None else Formula(f"({schema.where.text}) and ({text})"))
 
 
 def narrows(schema: Schema, whole: Schema) -> bool:
     """True where a schema has the same declarations as the whole, over fewer rows of it."""
     if schema.where is None or replace(schema, where=None) != replace(whole, where=None):
         return False
-    return whole.where is None or schema.where.text.startswith(f"({whole.where.text}) and (")
+    both = schema.where.term
+    begins = whole.where is None or schema.where.text.startswith(f"({whole.where.text}) and (")
+    return begins and (whole.where is None or (both.op == "and" and both.parts[0] == whole.where.term))
 
 
 def computes_more(schema: Schema, whole: Schema) -> bool:

@@ -183,6 +183,7 @@ class RankTestQuestion(TableTest):
         notes = (
             f"the effect is {self.detects}",
             f"for {rows:,} rows in groups and bins of equal size",
+            *_impossible(effect, 0.5),
         )
         unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
         return replace(planned, smallest_effect=effect, notes=notes + unsaid)
@@ -190,6 +191,13 @@ class RankTestQuestion(TableTest):
     def _smallest(self, rows: float, noise_variance: float) -> float:
         """The difference of ranks, by the labels or bins there are, that the test finds in 80 of 100 tables."""
         return ranks.smallest_rank_difference(rows, *self._shape, noise_variance)
+
+
+def _impossible(effect: float, largest: float) -> tuple[str, ...]:
+    """What is noted of an effect that is larger than any."""
+    if effect <= largest:
+        return ()
+    return (f"no effect is larger than {largest:g}: with these rows and this budget the test finds hardly any",)
 
 
 @dataclass(frozen=True)
@@ -314,6 +322,10 @@ class RankCorrelationQuestion(TableTest):
         error = ranks.rank_correlation_error(rows, self._shape, noise)
         binned = [labels for name, labels in zip(self.cells_by, self._shape, strict=True) if name in self._bins()]
         error /= math.prod(map(ranks.kept_by_bins, binned))
-        notes = (f"the effect is {self.detects}, for {rows:,} rows in bins of equal size",)
+        effect = DETECTED * error
+        notes = (
+            f"the effect is {self.detects}, for {rows:,} rows in bins of equal size",
+            *_impossible(effect, 1.0),
+        )
         unsaid = () if self.expected_rows else ("give expected_rows to see the effect for your number of rows",)
-        return replace(planned, smallest_effect=DETECTED * error, notes=notes + unsaid)
+        return replace(planned, smallest_effect=effect, notes=notes + unsaid)

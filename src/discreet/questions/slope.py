@@ -349,7 +349,9 @@ class SlopeQuestion(MeasuredQuestion[SlopeRelease]):
             from_rows=value,
             read="a slope's farther end",
             forecast=lambda: Forecast(
-                error=lambda level: float(np.quantile(_typical_ends(statistic, mechanism, rows), level)),
+                error=lambda level: float(
+                    np.quantile(_typical_ends(statistic, mechanism, rows), level, method="higher")  # some are infinite
+                ),
                 scenario=Expected(rows=rows).words(),
             ),
         )

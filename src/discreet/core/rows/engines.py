@@ -17,7 +17,9 @@ from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from logging import getLogger
 from pathlib import Path
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,7 +174,8 @@ def spark(master: str) -> Any:
         # One machine gains nothing from the 200 partitions of a cluster, nor from a job for every stage.
         settings["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
         settings["spark.sql.adaptive.enabled"] = "false"
-        settings["spark.driver.memory"] = "3g"  # as much as the embedded engine; of 1 GB, stored rows spill soon
+        # As much as the embedded engine, unless Spark is told otherwise anywhere: of its 1 GB, stored rows spill soon.
+        os.environ.setdefault("SPARK_DRIVER_MEMORY", "3g")
     builder = SparkSession.builder.master(master).appName("discreet").config(map=settings)
     getLogger("SQLQueryContextLogger").disabled = True  # so may what Python prints of it
     return connection_of(guarded(master, builder.getOrCreate))
@@ -184,9 +187,10 @@ def connection_of(source: Any) -> Any:
     if isinstance(source, ibis.backends.BaseBackend):
         return source
     if kind == "duckdb.DuckDBPyConnection":
-        (own,) = source.sql("SELECT current_setting('TimeZone')").fetchall()[0]
-        connection = ibis.duckdb.from_connection(source)
-        source.execute(f"SET TimeZone = '{own}'")  # which ibis sets to UTC for good
+        with alone(source):
+            (own,) = source.sql("SELECT current_setting('TimeZone')").fetchall()[0]
+            connection = ibis.duckdb.from_connection(source)
+            source.execute(f"SET TimeZone = '{own}'")  # which ibis sets to UTC for good
         return connection
     if kind == "pyspark.SparkSession":
         with _in_utc(source):  # which ibis sets for good
@@ -202,7 +206,8 @@ def require_able(connection: Any) -> None:
             "Use DuckDB or Spark, or export the table to Parquet files. Nothing was spent.",
         )  # fmt: skip
     for setting, meant in _NEEDED[connection.name].items():
-        found = _setting(connection, setting)
+        with alone(connection):
+            found = _setting(connection, setting)
         if found is not None and found.lower() not in meant:
             raise InvalidParameter(
                 "engine", f"{setting} = {found}", "makes the engine confuse texts, or the order of rows",
@@ -240,7 +245,8 @@ def require_declared(connection: Any, tables: Iterable[str]) -> None:
     """Refuse tables of DuckDB whose types follow from somebody's values: frames, and views over them or over text."""
     if connection.name != "duckdb":
         return
-    views = dict(connection.con.sql(_VIEWS).fetchall())
+    with alone(connection):
+        views = dict(connection.con.sql(_VIEWS).fetchall())
     waiting = [name.lower() for name in tables]
     known = set[str]()
     while waiting:
@@ -255,6 +261,37 @@ def require_declared(connection: Any, tables: Iterable[str]) -> None:
                 "Pass the frame or the path of the file itself, or make it a table of the database. Nothing was spent.",
             )  # fmt: skip
         waiting += [other for other in views if re.search(rf"\b{re.escape(other)}\b", query, re.IGNORECASE)]
+
+
+def plain_texts(connection: Any, table: Any) -> Any:
+    """A table of the caller in which texts have the order of their bytes.
+
+    An ENUM has an order of its own, and a collation may take two ids for one.
+    """
+    if connection.name == "pyspark":
+        for field in connection._session.sql(connection.compile(table)).schema:
+            if getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+                raise WrongType(
+                    "column", field.name, f"has the collation {field.dataType.collation}, which confuses texts",
+                    "Cast it to STRING COLLATE UTF8_BINARY. Nothing was spent.",
+                )  # fmt: skip
+        return table
+    encode, decode = _bytes_and_back()
+    return table.mutate(
+        **{name: decode(encode(table[name])) for name, kind in table.schema().items() if kind.is_string()}
+    )
+
+
+@cache
+def _bytes_and_back() -> tuple[Any, Any]:
+    """Functions of DuckDB that ibis has no names for; it leaves out a cast from text to text, which says less."""
+    import ibis
+
+    def encode(text: str) -> bytes: ...  # type: ignore[empty-body]
+
+    def decode(bytes: bytes) -> str: ...  # type: ignore[empty-body]
+
+    return ibis.udf.scalar.builtin(encode), ibis.udf.scalar.builtin(decode)
 
 
 def _setting(connection: Any, name: str) -> str | None:
@@ -295,6 +332,44 @@ def _at_work(session: Any) -> Iterator[None]:
         session.sparkContext.setLogLevel(own)
 
 
+_turns: WeakKeyDictionary[Any, tuple[Lock, list[str]]] = WeakKeyDictionary()
+"""For each connection the lock of who is at work, and the tables that are to be dropped."""
+
+
+def _turn(connection: Any) -> tuple[Lock, list[str]]:
+    own = getattr(connection, "con", None) or getattr(connection, "_session", None) or connection
+    return _turns.setdefault(own, (Lock(), []))
+
+
+@contextmanager
+def alone(connection: Any) -> Iterator[None]:
+    """Work that no other session does on the same connection meanwhile: a query ends what another still reads."""
+    lock, names = _turn(connection)
+    with lock:
+        _drop(connection, names)
+        yield
+
+
+def let_go(connection: Any, name: str) -> None:
+    """Drop a table: now, or before the next work where somebody is at it.
+
+    Python may collect a table at any moment, in any thread, even while the connection returns the result of a query.
+    """
+    lock, names = _turn(connection)
+    names.append(name)
+    if lock.acquire(blocking=False):
+        try:
+            _drop(connection, names)
+        finally:
+            lock.release()
+
+
+def _drop(connection: Any, names: list[str]) -> None:
+    while names:
+        with suppress(Exception):  # the connection may be closed, and the table gone with it
+            drop(connection, names.pop())
+
+
 def _upload(connection: Any, expression: Any) -> None:
     """Give the engine the lists of labels, and other tables in memory, that a query reads; each goes with its query."""
     from ibis.expr.operations import InMemoryTable
@@ -303,10 +378,9 @@ def _upload(connection: Any, expression: Any) -> None:
         rows = table.data.to_pyarrow(table.schema)
         if connection.name == "pyspark":
             connection._session.createDataFrame(rows).createOrReplaceTempView(table.name)
-            weakref.finalize(table, connection._session.catalog.dropTempView, table.name)
         else:
             connection.con.register(table.name, rows)
-            weakref.finalize(table, connection.con.unregister, table.name)
+        weakref.finalize(table, let_go, connection, table.name).atexit = False
 
 
 _MOST_SHAPES = 512
@@ -329,7 +403,9 @@ def compiled(connection: Any, expression: Any) -> str:
     return _OWN.sub(lambda found: now.get(found[0], found[0]), known[0])
 
 
-_OWN = re.compile(r"(?:discreet|discreet_source|ibis_\w+_memtable)_[0-9a-z]{12,}")
+_OWN = re.compile(
+    r"\b(?:discreet_(?:marked_)?[0-9a-f]{16}|discreet_source_[0-9a-f]{12}|ibis_\w+_memtable_[0-9a-z]{26})\b"
+)
 """The names that discreet and ibis draw for tables."""
 
 
@@ -368,19 +444,21 @@ def _shape(query: Any) -> tuple[Any, tuple[str, ...]]:
 def _part(value: Any, places: Mapping[Any, int]) -> Any:
     """An argument of an operation, with places for other operations.
 
-    A number is told by its type and how it prints: 1, 1.0 and True, or 0.0 and -0.0, are equal to Python.
+    A number is told by its type and how it prints: 1, 1.0 and True, or 0.0 and -0.0, are equal to Python. A text that
+    holds such a name would be changed with it.
     """
     if hasattr(type(value), "__children__"):
         return (places[value],)
     if isinstance(value, Mapping):
-        return dict, tuple((name, _part(one, places)) for name, one in value.items())
+        return dict, tuple((_part(name, places), _part(one, places)) for name, one in value.items())
     if isinstance(value, tuple):
         return tuple, tuple(_part(one, places) for one in value)
     if isinstance(value, frozenset):
         return frozenset, tuple(_part(one, places) for one in sorted(value))
     if isinstance(value, int | float | Decimal | date):
         return type(value), repr(value)
-    if value is None or isinstance(value, str) or type(value).__module__ == "ibis.expr.datatypes.core":
+    own = isinstance(value, str) and _OWN.search(value)
+    if value is None or (isinstance(value, str) and not own) or type(value).__module__ == "ibis.expr.datatypes.core":
         return type(value), value
     raise TypeError(type(value))
 
@@ -399,6 +477,8 @@ def fetched(connection: Any, expression: Any) -> Any:
 def numbers_of(column: Any) -> NDArray[Any]:
     """The whole numbers of an Arrow column without gaps. Its own `to_numpy` imports pandas."""
     whole = column.combine_chunks() if hasattr(column, "chunks") else column
+    if whole.null_count or not str(whole.type).startswith("int"):
+        raise TypeError(str(whole.type))
     values = whole.buffers()[1] or b""
     found: NDArray[Any] = np.frombuffer(values, str(whole.type))
     return found[whole.offset : whole.offset + len(whole)]
@@ -507,7 +587,7 @@ def _spark_frame(connection: Any, expression: Any) -> Any:
 
 
 def drop(connection: Any, name: str) -> None:
-    """Drop a stored table, or the view of one whose rows are marked."""
+    """Drop a stored table, the view of one whose rows are marked, or what was registered."""
     if connection.name == "pyspark":
         connection._session.catalog.dropTempView(name)
         frame = _checkpoints.pop(name, None)
@@ -516,7 +596,8 @@ def drop(connection: Any, name: str) -> None:
     elif name.startswith(MARKED):
         connection.con.execute(f'DROP VIEW temp.main."{name}"; DROP TABLE temp.main."{name}{_BITS}"')
     else:
-        connection.drop_table(name, force=True)
+        connection.con.unregister(name)
+        connection.con.execute(f'DROP TABLE IF EXISTS temp.main."{name}"')
 
 
 def guarded(name: str, action: Callable[[], Any]) -> Any:

@@ -11,7 +11,6 @@ import os
 import re
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,7 +18,6 @@ from difflib import get_close_matches
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -502,9 +500,11 @@ def _plain(column: Any) -> Any:
 
 
 def distinct_names(names: Sequence[str]) -> None:
-    """Refuse two columns of one name; engines do not tell upper from lower case."""
+    """Refuse two columns of one name, as engines do not tell upper from lower case, and names they cannot write."""
     if len({name.casefold() for name in names}) < len(names):
         raise InvalidParameter("source", "…", "has two columns of one name", "Rename one.")
+    if any(name == "" or "\0" in name for name in names):
+        raise InvalidParameter("source", "…", "has a column without a name, or with a zero byte in it", "Rename it.")
 
 
 def frame_names(frame: Any) -> tuple[str, ...]:
@@ -602,18 +602,12 @@ class Dataset:
         What the source is called in messages.
     written
         How its text is written: the marks of numbers.
-    lock
-        Held while the engine works: connections are not safe to share between threads.
-    discarded
-        Stored tables to be dropped when the engine is free.
     """
 
     table: ir.Table
     connection: Any
     name: str
     written: Dialect = field(default_factory=Dialect)
-    lock: Any = field(default_factory=Lock, repr=False, compare=False)
-    discarded: list[str] = field(default_factory=list, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         engines.require_able(self.connection)
@@ -637,64 +631,44 @@ class Dataset:
 
     def fetch(self, expression: ir.Table) -> pa.Table:
         """Run an aggregate and bring its (small) result here."""
-        with self.lock:
+        with engines.alone(self.connection):
             return engines.guarded(self.name, lambda: engines.fetched(self.connection, expression))
 
     def scan(self, expression: ir.Table, visit: Callable[[Any], None], rows: int) -> None:
         """Bring the rows of a query here, in batches of so many; only the embedded engine can."""
-        with self.lock:
+        with engines.alone(self.connection):
             engines.guarded(self.name, lambda: [*map(visit, engines.batches(self.connection, expression, rows))])
 
     def store(self, name: str, expression: ir.Table, together: Sequence[str] = ()) -> ir.Table:
         """Compute an intermediate table once, on the engine, and call it ``name`` there."""
-        with self.lock:
-            self._drop_discarded()
+        with engines.alone(self.connection):
             store = partial(engines.materialised, self.connection, name, expression, together)
             return engines.guarded(self.name, store)
 
     def append(self, table: ir.Table, rows: pa.Table) -> None:
         """Add rows to a stored table; only the embedded engine can."""
-        with self.lock:
+        with engines.alone(self.connection):
             engines.guarded(self.name, lambda: engines.appended(self.connection, table.op().name, rows))
 
     def marked(self, name: str, table: str, bits: NDArray[np.bool_]) -> ir.Table:
         """The rows of a stored table whose bit is set, called ``name``; only the embedded engine can."""
-        with self.lock:
-            self._drop_discarded()
+        with engines.alone(self.connection):
             return engines.guarded(self.name, lambda: engines.marked(self.connection, name, table, bits))
 
     def asked_again(self, expression: ir.Table) -> Callable[..., pa.Table]:
         """A query that is asked of many parts of its rows, in SQL; only the embedded engine can."""
-        with self.lock:
+        with engines.alone(self.connection):
             ask = engines.guarded(self.name, lambda: engines.asked_again(self.connection, expression))
 
         def again(what: str, where: str) -> pa.Table:
-            with self.lock:
+            with engines.alone(self.connection):
                 return engines.guarded(self.name, lambda: ask(what, where))
 
         return again
 
     def bring(self, rows: pa.Table) -> ir.Table:
         """Rows of another engine, as a table on this one."""
-        with self.lock:
-            return uploaded(self.connection, rows, self.name)
-
-    def discard(self, name: str) -> None:
-        """Drop a stored table: now, or before the next one is stored where the engine is at work.
-
-        Python may collect a table at any moment, even while this connection returns the result of a query.
-        """
-        self.discarded.append(name)
-        if self.lock.acquire(blocking=False):
-            try:
-                self._drop_discarded()
-            finally:
-                self.lock.release()
-
-    def _drop_discarded(self) -> None:
-        while self.discarded:
-            with suppress(Exception):  # the connection may be closed, and the table gone with it
-                engines.drop(self.connection, self.discarded.pop())
+        return uploaded(self.connection, rows, self.name)
 
 
 def require_columns(source: str, known: Sequence[str], columns: Sequence[str | None]) -> None:
@@ -710,21 +684,22 @@ def uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
     """Rows of this machine as a table on the engine."""
     if connection.name == "pyspark":  # straight from Arrow: by way of pandas, whole numbers with gaps become floats
         return engines.guarded(name, lambda: viewed(connection, connection._session.createDataFrame(arrow)))
-    return engines.registered(connection, _label(), arrow)
+    label = _label()
+    with engines.alone(connection):
+        return _passing(connection, engines.registered(connection, label, arrow), label)
 
 
 def viewed(connection: Any, frame: Any) -> Any:
-    """A frame of Spark as a table, whose view goes with the last expression over it."""
+    """A frame of Spark as a table."""
     label = _label()
     frame.createOrReplaceTempView(label)
-    table = connection.table(label)
-    weakref.finalize(table.op(), _forget, connection, label).atexit = False
+    return _passing(connection, connection.table(label), label)
+
+
+def _passing(connection: Any, table: Any, label: str) -> Any:
+    """A table that goes with the last expression over it."""
+    weakref.finalize(table.op(), engines.let_go, connection, label).atexit = False
     return table
-
-
-def _forget(connection: Any, label: str) -> None:
-    with suppress(Exception):  # the connection may be closed, and the view gone with it
-        engines.drop(connection, label)
 
 
 def _label() -> str:

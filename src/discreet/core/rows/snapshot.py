@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from discreet.core.columns import EPOCH, Bounds, Categories, Column, Dates, RowExpression, Term, label_of
 from discreet.core.errors import SourceError
 from discreet.core.protection import Neighbours
-from discreet.core.rows import expressions
-from discreet.core.rows.engines import MARKED
+from discreet.core.rows import engines, expressions
 from discreet.core.rows.read import LARGEST_WHOLE_FLOAT, Dataset
 from discreet.core.schema import Bands, Design, Schema
 
@@ -468,15 +467,15 @@ def stored(dataset: Dataset, expression: ir.Table, together: Sequence[str] = ())
     """Compute a table once, on the engine. It is dropped when the last expression over it is gone."""
     name = f"discreet_{secrets.token_hex(8)}"
     table = dataset.store(name, expression, together)
-    weakref.finalize(table.op(), dataset.discard, name).atexit = False
+    weakref.finalize(table.op(), engines.let_go, dataset.connection, name).atexit = False
     return table
 
 
 def marked(dataset: Dataset, table: Any, bits: Any) -> Any:
     """In the place of a stored table, its rows whose bit is set. Dropped when the last expression over it is gone."""
-    name = MARKED + secrets.token_hex(8)
+    name = engines.MARKED + secrets.token_hex(8)
     marked = dataset.marked(name, table.name, bits).op()
-    weakref.finalize(marked, lambda _held: dataset.discard(name), table).atexit = False
+    weakref.finalize(marked, lambda _held: engines.let_go(dataset.connection, name), table).atexit = False
     return marked
 
 

@@ -150,7 +150,8 @@ class Source:
         if isinstance(source, ibis.Table):
             _require_declared(source)
             # A view keeps the query in one piece: ibis would merge its filters into ours and lose the names of tables.
-            return source.view(), source.get_backend(), "ibis table"
+            own = source.get_backend()
+            return engines.plain_texts(own, source.view()), own, "ibis table"
         if self._file is not None:
             if table is not None:
                 raise InvalidParameter(
@@ -160,7 +161,7 @@ class Source:
             return *found, self._file
         if kind == "pyspark.DataFrame":
             connection = engines.connection_of(source.sparkSession)
-            return read.viewed(connection, source), connection, "Spark frame"
+            return engines.plain_texts(connection, read.viewed(connection, source)), connection, "Spark frame"
         connection = connection_at(source) if isinstance(source, str) else engines.connection_of(source)
         if connection is None:
             raise WrongType("source", type(source).__name__, "is not a source that can be read", _FIX)
@@ -168,7 +169,9 @@ class Source:
             raise InvalidParameter("table", None, "is needed to read from a connection", 'Pass table="customers".')
         name = f"{without_password(source) if isinstance(source, str) else kind} {table}"
         engines.require_declared(connection, [table])
-        return engines.guarded(name, lambda: connection.table(table)), connection, name
+        with engines.alone(connection):
+            found = engines.guarded(name, lambda: engines.plain_texts(connection, connection.table(table)))
+        return found, connection, name
 
 
 def _framed(source: Any) -> Any:
