@@ -156,15 +156,10 @@ class Cells:
 
     def loss(self, epsilons: Sequence[float]) -> tuple[float, Array]:
         """Largest log-ratio and δ(ε) for every ε ≥ 0, both ways round."""
-        deltas = np.zeros(len(epsilons))
-        for here, there in ((self.p, self.q), (self.q, self.p)):
-            some = ~(here <= there)  # the others add nothing
-            a, b = here[some], there[some]
-            more = np.empty_like(a)
-            for place, e in enumerate(epsilons):
-                np.subtract(a, np.multiply(b, math.exp(e), out=more), out=more)
-                deltas[place] = np.maximum(deltas[place], np.maximum(more, 0, out=more).sum())
-        return max(self.ratios()), deltas
+        # Other cells than those that are likelier add nothing, at any ε.
+        ways = [(a[~(a <= b)], b[~(a <= b)]) for a, b in ((self.p, self.q), (self.q, self.p))]
+        deltas = [max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ways) for e in epsilons]
+        return max(self.ratios()), np.array(deltas)
 
     def merged(self, most: int) -> Cells:
         """At most so many cells: those of nearly the same ratio become one."""

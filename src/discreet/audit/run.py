@@ -152,14 +152,11 @@ def _done(
         yield from (_part(part, deep) for part in chosen)
         return
     in_order = sorted(chosen, key=_weight, reverse=not first_short)
-    # Expressions of tables are many small objects, among which to look for cycles all the time takes a tenth of a run.
-    with ProcessPoolExecutor(workers, initializer=gc.set_threshold, initargs=_LOOKS) as pool:
+    # Expressions of tables are many small objects, among which to look for cycles all the time takes a tenth of a run;
+    # of two looks one still goes further back, as sessions must not pile up.
+    with ProcessPoolExecutor(workers, initializer=gc.set_threshold, initargs=(50_000, 2, 2)) as pool:
         for future in as_completed([pool.submit(_part, part, deep) for part in in_order]):
             yield future.result()
-
-
-_LOOKS = 50_000, 2, 2
-"""After so many new objects among these, and of so many looks one goes further back: sessions must not pile up."""
 
 
 def _part(part: str, deep: bool) -> tuple[str, list[Audit], float]:

@@ -47,7 +47,7 @@ from discreet.core.sensitivity import Sensitivity
 from discreet.mechanisms.tables.margins import MarginsNoise
 from discreet.questions import Question, asked
 from discreet.questions.question import MeasuredQuestion
-from discreet.results.ledger import Ledger, Spend
+from discreet.results.ledger import Ledger
 from discreet.session import Session
 
 Row = dict[str, Any]
@@ -707,11 +707,7 @@ def _asked(
     script = Script()
     with scripted(script):
         session = _session(world, table, folder)
-        answered = {name: _answered(session, script, name, question) for name, question in questions.items()}
-        spends: dict[str | None, list[Spend]] = {}
-        for spend in session.ledger.events():  # once for all questions: a ledger reads every entry
-            spends.setdefault(spend.request, []).append(spend)
-        found = {name: _recorded(*answer, spends.get(name, [])) for name, answer in answered.items()}
+        found = {name: _answered(session, script, name, question) for name, question in questions.items()}
         found["count"] = _again(session, script, questions["count"], found["count"])
     return found
 
@@ -733,10 +729,7 @@ def _ask(session: Session, name: str, question: Question[Any]) -> Any:
     return shown((session if own else session.per_unit()).ask(question, name))
 
 
-def _answered(
-    session: Session, script: Script, name: str, question: Question[Any]
-) -> tuple[Any, tuple[Draw, ...], list[str]]:
-    """What is told, with which draws, and what went wrong."""
+def _answered(session: Session, script: Script, name: str, question: Question[Any]) -> AnswerOnTable:
     findings: list[str] = []
     before = session.ledger.spent()
 
@@ -750,16 +743,13 @@ def _answered(
     except Exception as error:
         told = str(Refusal.of(error))
         findings.append(told)
-    return told, tuple(script.draws[start:]), findings
-
-
-def _recorded(told: Any, draws: tuple[Draw, ...], findings: list[str], new: Sequence[Spend]) -> AnswerOnTable:
-    """An answer with what its ledger has on record of it."""
+    new = [spend for spend in session.ledger.events() if spend.request == name]
     record = [shown(spend) for spend in new]
     charged = new[0].guarantee if len(new) == 1 and isinstance(new[0].guarantee, Guarantee) else None
     moved = Sensitivity.from_dict(new[0].sensitivity) if len(new) == 1 else None
     if len(new) != 1 and not findings:
         findings.append(f"{len(new)} entries in the ledger for one request")
+    draws = tuple(script.draws[start:])
     rate = round_rate(new[0].mechanism) if new else None
     return AnswerOnTable(json.dumps([told, record], sort_keys=True), draws, charged, moved, tuple(findings), rate)
 
