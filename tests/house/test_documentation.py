@@ -104,7 +104,7 @@ def test_the_documentation_stays_short() -> None:
     """
     docs = [page for page in PAGES if "docs" in page.relative_to(ROOT).parts]
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in docs) <= 104_500
-    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split()) <= 1_773
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split()) <= 1_880
     drawn = set((ROOT / "docs" / "studies").glob("*/*.svg")) | {ROOT / "docs" / "studies" / "index.html"}
     files = [path for path in (ROOT / "docs").rglob("*") if path.is_file() and path not in drawn]
     assert sum(path.stat().st_size for path in files if "_build" not in path.parts) <= 8_000_000

