@@ -7,11 +7,12 @@ other unit has a part in the choice, and every engine makes the same one. Proofs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,9 +192,7 @@ def _in_pieces(snapshot: Snapshot, rows: ir.Table, limits: Limits) -> ir.Table:
     bits = np.zeros(borders[-1][1], bool)
     for low, high, ids in borders:
         found = _between(ask, names, ids)
-        at = numbers_of(found.column(AT))
-        if at.size and (at[0] < low or at[-1] >= high or (at[1:] <= at[:-1]).any()):
-            raise excess(snapshot)
+        at = _places(snapshot, found, low, high)
         begin, end, start = (numbers_of(one) for one in near("*", f"{AT} BETWEEN {low} AND {high - 1}").columns)
         begin, end = begin - low, end - low + 1
         if at.size < high - low:  # rows that take no part have no place among those that do
@@ -212,6 +211,7 @@ def _marked(snapshot: Snapshot, rows: ir.Table, bits: NDArray[np.bool_]) -> ir.T
 
     (whole,) = rows.op().find(operations.DatabaseTable)
     beside = marked(snapshot.dataset, whole, bits)
+    _bits[beside] = whole, np.packbits(bits, bitorder="little")
 
     def replaced(node: Any, inside: Any) -> Any:
         if isinstance(node, operations.Filter):  # rows that take no part have no bit
@@ -226,6 +226,48 @@ def _marked(snapshot: Snapshot, rows: ir.Table, bits: NDArray[np.bool_]) -> ir.T
             raise excess(snapshot)
         snapshot.kept[_MARKED] = True
     return kept
+
+
+_bits: WeakKeyDictionary[Any, tuple[Any, NDArray[np.uint8]]] = WeakKeyDictionary()
+"""For rows that are marked, those that are stored, and their bits."""
+
+
+def whole_units(
+    snapshot: Snapshot, rows: ir.Table, column: str
+) -> Iterator[tuple[NDArray[np.int32], NDArray[Any], NDArray[Any]]]:
+    """Units, counted through, cells and a column of numbers from 0 up, of rows that are kept: whole units at once."""
+    from ibis.expr import operations
+
+    chosen = [one for one in rows.op().find(operations.DatabaseTable) if one in _bits]
+    whole, bits = _bits[chosen[0]] if chosen else (None, None)
+
+    def replaced(node: Any, inside: Any) -> Any:
+        return whole if node in chosen else node.__recreate__(inside) if inside else node
+
+    # The engine would have to look at all marks for each piece; the stored rows of a piece it finds by their units.
+    asked = rows.op().replace(replaced).to_expr().select(UNIT, AT, CELL, column)
+    ask = snapshot.dataset.asked_again(asked)
+    names = ", ".join([UNIT, AT, *(f"coalesce({one}, -1) AS {one}" for one in (CELL, column))])  # of rows that are left
+    for low, high, ids in _several(snapshot)[1]:
+        found = _between(ask, names, ids)
+        at = _places(snapshot, found, low, high)
+        units = np.cumsum(firsts(snapshot, found.column(UNIT).combine_chunks()), dtype=np.int32)
+        cell, values = (numbers_of(found.column(name)) for name in (CELL, column))
+        if bits is not None:
+            first = low // 8
+            own = np.flatnonzero(np.unpackbits(bits[first : high // 8 + 1], bitorder="little")[at - 8 * first])
+            units, cell, values = units[own], cell[own], values[own]  # places are faster than a mask
+        if units.size and min(cell.min(), values.min()) < 0:
+            raise excess(snapshot)
+        yield units, cell, values
+
+
+def _places(snapshot: Snapshot, piece: pa.Table, low: int, high: float) -> NDArray[np.int64]:
+    """The places of rows of a piece. Refuses rows that come twice, or in another order."""
+    at = numbers_of(piece.column(AT))
+    if at.size and (at[0] < low or at[-1] >= high or (at[1:] <= at[:-1]).any()):
+        raise excess(snapshot)
+    return at
 
 
 def _between(ask: Ask, names: str, ids: tuple[Any, Any]) -> pa.Table:
@@ -256,9 +298,7 @@ def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
         for between in pairwise([None, *ids, None]):
             piece = _between(ask, "*", between)
             first = firsts(snapshot, piece.column(UNIT).combine_chunks())
-            at = numbers_of(piece.column(AT))
-            if at.size and (at[0] < low or (at[1:] <= at[:-1]).any()):
-                raise excess(snapshot)
+            at = _places(snapshot, piece, low, np.inf)
             begins = np.flatnonzero(first)
             ends = np.append(begins[1:], len(first)) - 1
             begins, ends = begins[ends > begins], ends[ends > begins]

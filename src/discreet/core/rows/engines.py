@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -506,13 +507,21 @@ def asked_again(connection: Any, expression: Any) -> Callable[..., Any]:
     return ask
 
 
-def batches(connection: Any, expression: Any, rows: int) -> Any:
-    """The result of a query on DuckDB, in batches of so many rows.
+def batches(connection: Any, expression: Any, rows: int) -> Iterator[Any]:
+    """The result of a query on DuckDB, in batches of at most so many rows.
 
-    It is whole before the first one is read: others may use the connection, and what still streams would end there.
+    It is stored before the first one is read: what still streams would end, in silence, at the next query of whoever
+    else uses the connection.
     """
-    _upload(connection, expression)
-    return connection.con.sql(compiled(connection, expression)).execute().to_arrow_reader(rows)
+    materialised(connection, name := f"discreet_{secrets.token_hex(8)}", expression)
+    whole = f'FROM temp.main."{name}"'
+    try:
+        ((size,),) = connection.con.sql(f"SELECT count(*) {whole}").fetchall()
+        for low in range(0, size, rows):
+            piece = connection.con.sql(f"SELECT * {whole} WHERE rowid BETWEEN {low} AND {low + rows - 1}")
+            yield from piece.to_arrow_table().to_batches()
+    finally:
+        drop(connection, name)
 
 
 def materialised(connection: Any, name: str, expression: Any, together: Sequence[str] = ()) -> Any:

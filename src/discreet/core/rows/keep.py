@@ -25,11 +25,11 @@ from discreet.core.rows.choice import (
     digits,
     evenly,
     excess,
-    firsts,
     keep_groups,
     refuse_excess,
     refuse_more,
     side_by_side,
+    whole_units,
 )
 from discreet.core.rows.engines import numbers_of
 from discreet.core.rows.expressions import (
@@ -584,8 +584,8 @@ _LARGEST_WHOLE = 2**30
 """The most that a row is split into: fewer than 2³¹ rows of a unit then add up to less than 2⁶¹."""
 _SQUARES = 2**62
 """The most that the square of a unit's steps is where they are added up as they are."""
-_TOGETHER, _IN_ORDER = 2**18, 2**21
-"""Rows that are added up together, and the most that one unit's steps may be: sums of their squares fit 64 bits."""
+_MOST_CELLS, _IN_ORDER = 2**18, 2**21
+"""The most cells, and steps of one unit, of which whole units are added up in pieces: sums of squares fit 64 bits."""
 _FEW_BITS = 10
 """Where more rows of a unit count than have so many binary digits, they are split less finely: into 2⁴⁰ together."""
 _NUDGE = 2**-10
@@ -646,7 +646,7 @@ def _lone_totals(snapshot: Snapshot, selected: Selected, most: int, bounds: Boun
     cells, across = snapshot.schema.cells(selected.by), bounds.highest - bounds.lowest
     rows = kept_rows(snapshot, selected)
     rows = rows.mutate(s=snapshot.column(rows, selected.columns[0]) - bounds.lowest)
-    sorted_by_unit = AT in rows.columns and most * across <= _IN_ORDER and cells <= _TOGETHER
+    sorted_by_unit = AT in rows.columns and most * across <= _IN_ORDER and cells <= _MOST_CELLS
     add = _sums_in_order if sorted_by_unit else _sums_by_query
     u, n, s, nn, ns, ss = add(snapshot, rows, cells, most, across)
     whole = most * across
@@ -677,38 +677,21 @@ def _sums_by_query(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, ac
 
 def _sums_in_order(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, across: int) -> list[NDArray[Any]]:
     """The same of rows that are stored in the order of units: a unit's lie side by side, so none must be looked up."""
-    import pyarrow as pa
-
-    rows = rows.select(UNIT, CELL, s=rows.s.cast("int32"))
     found = np.zeros((6, cells), dtype=object)
-    rest: list[pa.Table] = []
-
-    def add(piece: pa.Table, first: NDArray[np.bool_]) -> None:
-        units = np.cumsum(first)
-        cell, steps = numbers_of(piece.column(CELL)).astype(np.int64), numbers_of(piece.column("s"))
-        key, order = side_by_side(cell * (units.size + 1) + units)
+    for units, cell, steps in whole_units(snapshot, rows.mutate(s=rows.s.cast("int32")), "s"):
+        if not units.size:
+            continue
+        size = int(units[-1]) + 1
+        key, order = side_by_side(cell.astype(np.int64) * size + units)
         begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         n = np.diff(begins, append=key.size)
         s = np.add.reduceat(steps if order is None else steps[order], begins, dtype=np.int64)
-        if n.max() > most or (s < 0).any() or (s > n * across).any():
+        if n.max() > most or (s > n * across).any():
             raise excess(snapshot)
-        own = key[begins] // (units.size + 1)
+        own = key[begins] // size
         starts = np.flatnonzero(np.concatenate([[True], own[1:] != own[:-1]]))
         sums = [np.add.reduceat(part, starts) for part in (np.ones_like(n), n, s, n * n, n * s, s * s)]
         found[:, own[starts]] += np.array(sums).astype(object)
-
-    def visit(batch: pa.RecordBatch) -> None:
-        piece = pa.concat_tables([*rest, pa.Table.from_batches([batch])]).combine_chunks()
-        first = firsts(snapshot, piece.column(UNIT).chunk(0))
-        last = np.flatnonzero(first)[-1] if first.size else 0
-        if last:  # whose other rows may follow
-            add(piece.slice(0, last), first[:last])
-        rest[:] = [piece.slice(last)]
-
-    snapshot.dataset.scan(rows, visit, _TOGETHER)
-    for piece in rest:
-        if piece:
-            add(piece, np.arange(len(piece)) == 0)
     return list(found)
 
 
