@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from discreet import ApproxDP, GaussianDP, Neighbours, PureDP, Session, ZeroConcentratedDP
+from discreet import ApproxDP, Formula, GaussianDP, Neighbours, PureDP, Session, ZeroConcentratedDP
 from discreet.core.errors import DiscreetError, InvalidParameter, SourceError
 from discreet.core.rows import Selected, choice, keep, take, unit_totals
 from discreet.core.rows.source import open_source
@@ -93,12 +93,16 @@ MANY = pa.table(
 )
 
 
+@pytest.mark.parametrize("where", [None, "g != 'b' and y > 0.2", "y > 0.99", "y < 0"])
 @pytest.mark.parametrize(
-    ("limits", "by"), [(FOUR, ()), (ONE, ("g",)), (Contribution(groups=2, rows=2), ("g",))], ids=str
+    ("limits", "by"),
+    [(FOUR, ()), (ONE, ("g",)), (Contribution(groups=2, rows=2), ("g",)), (Contribution(rows=10**5), ("g",))],
+    ids=str,
 )
-def test_units_that_lie_side_by_side_are_added_up_alike(limits, by, monkeypatch):
+def test_units_that_lie_side_by_side_are_added_up_alike(limits, by, where, monkeypatch):
     """In ten pieces; by a query; and with fractions, from the rows that are kept."""
-    read = take(open_source(MANY, engine="duckdb"), schema(limits), salt=SALT)
+    more = {} if where is None else {"where": Formula(where)}
+    read = take(open_source(MANY, engine="duckdb"), schema(limits, **more), salt=SALT)
     asked = Selected(by=by, columns=("y",))
     monkeypatch.setattr(choice, "_PIECE", 1_000)
     in_order = unit_totals(read, asked)

@@ -250,13 +250,15 @@ def whole_units(
     names = ", ".join([UNIT, AT, *(f"coalesce({one}, -1) AS {one}" for one in (CELL, column))])  # of rows that are left
     for low, high, ids in _several(snapshot)[1]:
         found = _between(ask, names, ids)
-        at = _places(snapshot, found, low, high)
+        at = _places(snapshot, found, low, high) if bits is None else _places(snapshot, found, 0, np.inf)
         units = np.cumsum(firsts(snapshot, found.column(UNIT).combine_chunks()), dtype=np.int32)
         cell, values = (numbers_of(found.column(name)) for name in (CELL, column))
-        if bits is not None:
-            first = low // 8
-            own = np.flatnonzero(np.unpackbits(bits[first : high // 8 + 1], bitorder="little")[at - 8 * first])
-            units, cell, values = units[own], cell[own], values[own]  # places are faster than a mask
+        if bits is not None:  # rows that take no part are there as well, and may lie beyond the places of the others
+            own = slice(*np.searchsorted(at, [low, high]))
+            kept = np.flatnonzero(
+                np.unpackbits(bits[low // 8 : high // 8 + 1], bitorder="little")[at[own] - low // 8 * 8]
+            )
+            units, cell, values = (one[own][kept] for one in (units, cell, values))  # places are faster than a mask
         if units.size and min(cell.min(), values.min()) < 0:
             raise excess(snapshot)
         yield units, cell, values
