@@ -217,11 +217,11 @@ def measured() -> dict[str, float]:
 
 MOST = {
     "files": 217,
-    "code lines": 58_951,
+    "code lines": 58_952,
     "classes": 545,
     "class names with several meanings": 0,
     "entries at the top": 16,
-    "core: code lines": 6_858,
+    "core: code lines": 6_859,
     "imports, per mille of the code": 78,
     "kinds of release": 18,
     "own classes in the longest MRO of a release": 5,

@@ -168,6 +168,7 @@ class Source:
         if table is None:
             raise InvalidParameter("table", None, "is needed to read from a connection", 'Pass table="customers".')
         name = f"{without_password(source) if isinstance(source, str) else kind} {table}"
+        engines.require_able(connection)
         engines.require_declared(connection, [table])
         with engines.alone(connection):
             found = engines.guarded(name, lambda: engines.plain_texts(connection, connection.table(table)))
