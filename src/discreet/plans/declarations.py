@@ -65,9 +65,10 @@ def narrows(schema: Schema, whole: Schema) -> bool:
     """True where a schema has the same declarations as the whole, over fewer rows of it."""
     if schema.where is None or replace(schema, where=None) != replace(whole, where=None):
         return False
-    both = schema.where.term
-    begins = whole.where is None or schema.where.text.startswith(f"({whole.where.text}) and (")
-    return begins and (whole.where is None or (both.op == "and" and both.parts[0] == whole.where.term))
+    if whole.where is None:
+        return True
+    both, begins = schema.where.term, f"({whole.where.text}) and ("
+    return schema.where.text.startswith(begins) and both.op == "and" and both.parts[0] == whole.where.term
 
 
 def computes_more(schema: Schema, whole: Schema) -> bool:

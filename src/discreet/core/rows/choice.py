@@ -251,7 +251,7 @@ def whole_units(
     for low, high, ids in _several(snapshot)[1]:
         found = _between(ask, names, ids)
         at = _places(snapshot, found, low, high) if bits is None else _places(snapshot, found, 0, np.inf)
-        units = np.cumsum(firsts(snapshot, found.column(UNIT).combine_chunks()), dtype=np.int32)
+        units = np.cumsum(_firsts(snapshot, found.column(UNIT).combine_chunks()), dtype=np.int32)
         cell, values = (numbers_of(found.column(name)) for name in (CELL, column))
         if bits is not None:  # rows that take no part are there as well, and may lie beyond the places of the others
             own = slice(*np.searchsorted(at, [low, high]))
@@ -299,7 +299,7 @@ def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
         low, borders = 0, []
         for between in pairwise([None, *ids, None]):
             piece = _between(ask, "*", between)
-            first = firsts(snapshot, piece.column(UNIT).combine_chunks())
+            first = _firsts(snapshot, piece.column(UNIT).combine_chunks())
             at = _places(snapshot, piece, low, np.inf)
             begins = np.flatnonzero(first)
             ends = np.append(begins[1:], len(first)) - 1
@@ -314,7 +314,7 @@ def _several(snapshot: Snapshot) -> tuple[ir.Table, list[Border]]:
     return found
 
 
-def firsts(snapshot: Snapshot, units: pa.Array) -> NDArray[np.bool_]:
+def _firsts(snapshot: Snapshot, units: pa.Array) -> NDArray[np.bool_]:
     """Which rows are the first of their unit. Refuses units in another order: one could be met twice."""
     from pyarrow import compute
 
@@ -413,7 +413,7 @@ def _kept_of_many(
     """Which rows are kept, of whole units one after another: their cells are sorted."""
     size, groups, most = len(unit), limits.groups, limits.rows
     key, order = (unit, None) if limits.cells is None else side_by_side(unit * limits.cells + cell)
-    begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    begins = begins_of(key)
     held = np.diff(begins, append=size)
     owner = key[begins] // (limits.cells or 1)
     reached = np.bincount(owner)
@@ -440,6 +440,11 @@ def _kept_of_many(
         found[order] = keep
         return found
     return keep
+
+
+def begins_of(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each run of equal keys begins."""
+    return np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
 
 
 def side_by_side(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:

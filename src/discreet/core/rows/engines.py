@@ -206,9 +206,9 @@ def require_able(connection: Any) -> None:
             "engine", connection.name, "is not one that discreet reads rows on",
             "Use DuckDB or Spark, or export the table to Parquet files. Nothing was spent.",
         )  # fmt: skip
-    for setting, meant in _NEEDED[connection.name].items():
-        with alone(connection):
-            found = _setting(connection, setting)
+    with alone(connection):
+        needed = [(name, _setting(connection, name), meant) for name, meant in _NEEDED[connection.name].items()]
+    for setting, found, meant in needed:
         if found is not None and found.lower() not in meant:
             raise InvalidParameter(
                 "engine", f"{setting} = {found}", "makes the engine confuse texts, or the order of rows",
@@ -351,7 +351,13 @@ def alone(connection: Any) -> Iterator[None]:
         yield
 
 
-def let_go(connection: Any, name: str) -> None:
+def passing(connection: Any, table: Any, name: str, *held: Any) -> Any:
+    """A table that goes with the last expression over it, and what it is made of no earlier."""
+    weakref.finalize(table.op(), let_go, connection, name, *held).atexit = False
+    return table
+
+
+def let_go(connection: Any, name: str, *_held: Any) -> None:
     """Drop a table: now, or before the next work where somebody is at it.
 
     Python may collect a table at any moment, in any thread, even while the connection returns the result of a query.
@@ -569,8 +575,7 @@ def registered(connection: Any, name: str, rows: Any) -> Any:
 
 def appended(connection: Any, name: str, rows: Any) -> None:
     """Add rows of Arrow, with the same columns, to a table that is stored on DuckDB."""
-    label = f"{name}_rows"
-    connection.con.register(label, rows.__arrow_c_stream__())
+    connection.con.register(label := f"{name}_rows", rows.__arrow_c_stream__())
     connection.con.execute(f'INSERT INTO temp.main."{name}" SELECT * FROM "{label}"')
     connection.con.unregister(label)
 

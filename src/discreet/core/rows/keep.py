@@ -21,6 +21,7 @@ from discreet.core.rows.choice import (
     CELL,
     START_DIGITS,
     Limits,
+    begins_of,
     chosen,
     digits,
     evenly,
@@ -683,13 +684,13 @@ def _sums_in_order(snapshot: Snapshot, rows: ir.Table, cells: int, most: int, ac
             continue
         size = int(units[-1]) + 1
         key, order = side_by_side(cell.astype(np.int64) * size + units)
-        begins = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        begins = begins_of(key)
         n = np.diff(begins, append=key.size)
         s = np.add.reduceat(steps if order is None else steps[order], begins, dtype=np.int64)
         if n.max() > most or (s > n * across).any():
             raise excess(snapshot)
         own = key[begins] // size
-        starts = np.flatnonzero(np.concatenate([[True], own[1:] != own[:-1]]))
+        starts = begins_of(own)
         sums = [np.add.reduceat(part, starts) for part in (np.ones_like(n), n, s, n * n, n * s, s * s)]
         found[:, own[starts]] += np.array(sums).astype(object)
     return list(found)

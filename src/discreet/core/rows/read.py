@@ -686,20 +686,14 @@ def uploaded(connection: Any, arrow: pa.Table, name: str) -> Any:
         return engines.guarded(name, lambda: viewed(connection, connection._session.createDataFrame(arrow)))
     label = _label()
     with engines.alone(connection):
-        return _passing(connection, engines.registered(connection, label, arrow), label)
+        return engines.passing(connection, engines.registered(connection, label, arrow), label)
 
 
 def viewed(connection: Any, frame: Any) -> Any:
     """A frame of Spark as a table."""
     label = _label()
     frame.createOrReplaceTempView(label)
-    return _passing(connection, connection.table(label), label)
-
-
-def _passing(connection: Any, table: Any, label: str) -> Any:
-    """A table that goes with the last expression over it."""
-    weakref.finalize(table.op(), engines.let_go, connection, label).atexit = False
-    return table
+    return engines.passing(connection, connection.table(label), label)
 
 
 def _label() -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 import secrets
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
@@ -466,17 +465,13 @@ def _refused(name: str) -> SourceError:
 def stored(dataset: Dataset, expression: ir.Table, together: Sequence[str] = ()) -> ir.Table:
     """Compute a table once, on the engine. It is dropped when the last expression over it is gone."""
     name = f"discreet_{secrets.token_hex(8)}"
-    table = dataset.store(name, expression, together)
-    weakref.finalize(table.op(), engines.let_go, dataset.connection, name).atexit = False
-    return table
+    return engines.passing(dataset.connection, dataset.store(name, expression, together), name)
 
 
 def marked(dataset: Dataset, table: Any, bits: Any) -> Any:
     """In the place of a stored table, its rows whose bit is set. Dropped when the last expression over it is gone."""
     name = engines.MARKED + secrets.token_hex(8)
-    marked = dataset.marked(name, table.name, bits).op()
-    weakref.finalize(marked, lambda _held: engines.let_go(dataset.connection, name), table).atexit = False
-    return marked
+    return engines.passing(dataset.connection, dataset.marked(name, table.name, bits), name, table).op()
 
 
 def in_order(dataset: Dataset, expression: ir.Table, values: Iterable[str]) -> ir.Table:
